@@ -1,0 +1,27 @@
+// Plan files: JSON -> Document. The format is specified in ir/README.md and ir/plan.schema.json.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "ir/diagnostic.h"
+#include "ir/plan.h"
+
+namespace shardproof::ir {
+
+// Limits that keep hostile files from exhausting the machine.
+struct ReadLimits {
+  std::size_t max_bytes = std::size_t{1} << 30;
+  int max_depth = 64;
+};
+
+// Reads and type-checks a document. Every problem is reported in `sink` with its span; nullopt if there was
+// any error. Never throws on bad input.
+std::optional<Document> read_document(std::shared_ptr<const SourceFile> source, DiagnosticSink& sink,
+                                      const ReadLimits& limits = {});
+
+// Reads the file at `path` ("-": standard input) first. A missing or unreadable file is a finding SP0001.
+std::optional<Document> read_document_file(const std::string& path, DiagnosticSink& sink, const ReadLimits& limits = {});
+
+}  // namespace shardproof::ir

@@ -1,0 +1,20 @@
+# LibTorch: the one of an importable Python `torch` if there is one, else an installed package (Debian's
+# libtorch-dev). Defines target shardproof_torch; leaves it undefined where there is none.
+if(NOT TARGET shardproof_torch)
+  find_package(Python3 QUIET COMPONENTS Interpreter)
+  if(Python3_FOUND)
+    execute_process(COMMAND ${Python3_EXECUTABLE} -c "import torch; print(torch.utils.cmake_prefix_path)"
+      OUTPUT_VARIABLE torch_prefix OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE torch_missing)
+    if(torch_missing EQUAL 0)
+      list(PREPEND CMAKE_PREFIX_PATH ${torch_prefix})
+    endif()
+  endif()
+  find_package(Torch QUIET)
+  if(TORCH_FOUND OR Torch_FOUND)
+    add_library(shardproof_torch INTERFACE)
+    target_link_libraries(shardproof_torch INTERFACE ${TORCH_LIBRARIES})
+    target_include_directories(shardproof_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
+    separate_arguments(torch_flags UNIX_COMMAND "${TORCH_CXX_FLAGS}")
+    target_compile_options(shardproof_torch INTERFACE ${torch_flags})
+  endif()
+endif()
