@@ -85,13 +85,25 @@ Shape local_shape(const Placement& placement);
 // Text for people: "shard(0) on tp, replicate on dp".
 std::string describe(const Placement& placement);
 
+// Several reference tensors held as one local tensor (fused QKV, gate-up). Every local digit of every part
+// is taken as an axis of its own (also extent 1), the parts are concatenated along `fuse_axis` of these
+// axes, and the result is reshaped row-major to the local tensor's shape. With G = local groups:
+//   Megatron QKV   q: [[tp, G, q_per_group, head_dim], [hidden]]  k, v: [[tp, G, 1, head_dim], [hidden]]  fuse_axis 1
+//   gate-up        gate, up: [[tp, 1, ffn/tp], [hidden]]                                                  fuse_axis 0
+struct FusedPart {
+  std::string of;        // reference tensor; in a buffer or with a role, the parameter
+  Placement placement;
+};
+
 // A flat buffer: members flattened row-major and laid end to end at explicit offsets, with gaps
 // (alignment) and a tail (padding); then cut by `dims` of the placement that uses it. Megatron's
 // distributed optimizer, ZeRO-1/2, FSDP1, nnScaler buckets.
 struct BufferMember {
-  std::string param;          // reference state tensor
-  std::int64_t offset = 0;    // first element in the buffer
-  Placement placement;        // of the member before flattening (its tp shard)
+  std::string param;              // reference state tensor; empty: fused
+  Placement placement;            // of the member before flattening (its tp shard)
+  std::vector<FusedPart> fused;   // instead of `param`
+  std::int64_t fuse_axis = 0;
+  std::int64_t offset = 0;        // first element in the buffer
   Span span;
 };
 

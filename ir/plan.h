@@ -51,12 +51,17 @@ struct Reference {
 
 // ---------------------------------------------------------------- plan
 
-// A local value that represents (all or part of) reference tensors. Exactly one of `of` and `buffer` is set:
+// A local value that represents (all or part of) reference tensors. Exactly one of `of`, `fused` and `buffer`
+// is set:
 //   of:     the value is reference tensor `of` under `placement`;
+//   fused:  the value is the concatenation of `fused` parts (see FusedPart); `placement` has no dims and only
+//           gives partial/owned axes. With a role, the parts name parameters;
 //   buffer: the value is flat buffer `buffer` cut by `placement` (one dimension), where the member for
 //           parameter p holds the reference state with `role` and param p (role "param": p itself).
 struct Binding {
   std::string of;
+  std::vector<FusedPart> fused;
+  std::int64_t fuse_axis = 0;
   std::string buffer;
   std::string role;
   Placement placement;
