@@ -1,0 +1,58 @@
+// What a verification found, as data. Renderers (render_text, render_json) turn it into output; nothing
+// here prints. A Report never depends on time or the number of jobs, except for `statistics`.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/diagnostic.h"
+
+namespace shardproof::verifier {
+
+// equivalent:     every obligation is proved and no error is reported.
+// not_equivalent: at least one error that is a disproof: a structural violation, or a value difference
+//                 with a witness.
+// unknown:        something was neither proved nor disproved; never a pass. `unknown_reason` says why.
+// invalid:        the document has no meaning to verify (malformed, contradictory premises).
+enum class Verdict { equivalent, not_equivalent, unknown, invalid };
+
+// "equivalent", "not-equivalent", "unknown", "invalid": spelled so in JSON and text.
+std::string_view verdict_name(Verdict verdict);
+
+// The convention of diff, extended: 0 equivalent, 1 not equivalent, 2 invalid input, 3 unknown. An internal
+// error has no verdict; front ends exit with 70.
+int exit_code(Verdict verdict);
+
+// One obligation is one thing to prove: an output or state under its placement, a collective that matches,
+// an index in its bounds. by_z3 counts those of `proved` that needed the solver.
+struct Obligations {
+  std::int64_t proved = 0;
+  std::int64_t refuted = 0;
+  std::int64_t unknown = 0;
+  std::int64_t by_z3 = 0;
+
+  std::int64_t total() const { return proved + refuted + unknown; }
+};
+
+struct Statistics {
+  double seconds = 0;
+  std::size_t peak_bytes = 0;  // of the process while verifying; 0: not measured
+  std::int64_t reference_instructions = 0;
+  std::int64_t plan_instructions = 0;
+  std::int64_t z3_queries = 0;
+  std::int64_t folds = 0;  // plan values recognised as a reference value
+};
+
+struct Report {
+  Verdict verdict = Verdict::unknown;
+  std::vector<ir::Diagnostic> diagnostics;  // most important first; at most one per cause
+  Obligations obligations;
+  std::vector<std::string> assumptions;     // what the verdict rests on; listed with the good one too
+  std::string unknown_reason;               // verdict == unknown: one sentence, with the place
+  Statistics statistics;
+};
+
+}  // namespace shardproof::verifier
