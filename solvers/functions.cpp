@@ -1,0 +1,225 @@
+// Scalar functions. Arguments with guards are split into cases first, so a function node never has a guard at
+// the top of an argument; the laws below then apply piece by piece.
+//
+//   exp(a + b) = exp(a) exp(b);  exp(-inf) = 0;  exp(log x) = x            (x > 0, recorded)
+//   1/(f q) = 1/f 1/q for a factor f common to all terms; 1/exp(x) = exp(x)^-1
+//   sqrt(c x) = sqrt(c) sqrt(x) for a rational square c > 0; rsqrt(x) = sqrt(x)^-1; sqrt(x)^2 = x (recorded)
+//   max is associative, commutative, idempotent; -inf is its unit
+// The inverse is total with 1/0 left uninterpreted: x * 1/x = 1 is only used with the obligation x != 0.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "ir/check.h"
+#include "solvers/term_pool.h"
+
+namespace shardproof::solvers {
+
+namespace {
+
+std::optional<std::int64_t> integer_sqrt(std::int64_t x) {
+  if (x < 0) return std::nullopt;
+  std::int64_t r = static_cast<std::int64_t>(std::llround(std::sqrt(static_cast<double>(x))));
+  while (r > 0 && r > x / r) --r;
+  while ((r + 1) <= x / (r + 1)) ++r;
+  return r * r == x ? std::optional(r) : std::nullopt;
+}
+
+std::optional<Rational> rational_sqrt(Rational x) {
+  const auto num = integer_sqrt(x.num), den = integer_sqrt(x.den);
+  if (!num || !den) return std::nullopt;
+  return Rational(*num, *den);
+}
+
+// Greatest rational c > 0 such that all coefficients are integer multiples of c.
+Rational content_of(const std::vector<Monomial>& monomials) {
+  std::int64_t num = 0, den = 1;
+  for (const Monomial& m : monomials) {
+    num = std::gcd(num, m.coefficient.num);
+    den = ir::checked_mul(den, m.coefficient.den / std::gcd(den, m.coefficient.den));
+  }
+  return Rational(num, den);
+}
+
+}  // namespace
+
+TermId TermPool::raw_apply(Function function, std::vector<TermId> arguments) {
+  TermNode n;
+  n.kind = TermKind::apply;
+  n.function = function;
+  n.arguments = std::move(arguments);
+  return intern(std::move(n));
+}
+
+bool TermPool::is_positive_factor(TermId term) const {
+  return node(term).kind == TermKind::apply && node(term).function == Function::exp;
+}
+
+bool TermPool::contains_negative_infinity(TermId term) const {
+  for (const Monomial& m : monomials_of(term))
+    for (const Factor& f : m.factors)
+      if (node(f.term).kind == TermKind::apply && node(f.term).function == Function::negative_infinity) return true;
+  return false;
+}
+
+TermId TermPool::apply(Function function, std::vector<TermId> arguments) {
+  if (function == Function::negative_infinity) return raw_apply(function, {});
+  return by_cases(arguments, [&](const std::vector<TermId>& pieces) { return apply_plain(function, pieces); });
+}
+
+TermId TermPool::apply_plain(Function function, const std::vector<TermId>& a) {
+  switch (function) {
+    case Function::exp: return apply_exp(a[0]);
+    case Function::inverse: return apply_inverse(a[0]);
+    case Function::sqrt: return apply_sqrt(a[0]);
+    case Function::max: return apply_max(a);
+    case Function::log:
+      if (a[0] == one_) return zero_;
+      break;
+    case Function::less:
+    case Function::less_equal:
+    case Function::equal_real: {
+      // Comparison of a difference with 0. Integers become guards.
+      if (const auto c = as_constant(a[0])) {
+        const int s = ir::sign(*c);
+        const bool holds = function == Function::less ? s < 0 : function == Function::less_equal ? s <= 0 : s == 0;
+        return holds ? one_ : zero_;
+      }
+      if (const auto e = as_index(a[0])) {
+        const std::int64_t lo = function == Function::equal_real ? 0 : -kUnbounded;
+        return range(*e, lo, function == Function::less ? -1 : 0);
+      }
+      break;
+    }
+    case Function::power:
+      if (const auto c = as_constant(a[1]); c && c->is_integer() && c->num >= -8 && c->num <= 8) return integer_power(a[0], c->num);
+      break;
+    default: break;
+  }
+  return raw_apply(function, a);
+}
+
+TermId TermPool::apply_exp(TermId argument) {
+  std::vector<Factor> factors;
+  std::vector<Monomial> current{{Rational(1), {}}};
+  for (const Monomial& m : monomials_of(argument)) {
+    if (m.factors.size() == 1 && node(m.factors[0].term).kind == TermKind::apply && m.factors[0].power == 1) {
+      const TermNode& f = node(m.factors[0].term);
+      if (f.function == Function::negative_infinity) {
+        if (ir::sign(m.coefficient) > 0) return zero_;
+        return raw_apply(Function::exp, {argument});
+      }
+      if (f.function == Function::log && m.coefficient.is_integer()) {
+        const TermId x = f.arguments[0];
+        require(Obligation::Kind::nonzero, x);
+        require(Obligation::Kind::nonnegative, x);
+        current = multiply_all(current, power_of(x, static_cast<std::int32_t>(m.coefficient.num)));
+        continue;
+      }
+    }
+    const TermId unit = poly_from_sorted({Monomial{Rational(1, m.coefficient.den), m.factors}});
+    if (m.coefficient.num > 1'000'000 || m.coefficient.num < -1'000'000)
+      throw BudgetExceeded(BudgetExceeded::What::size, "exponent coefficient too large");
+    std::vector<Monomial> next;
+    for (Monomial& c : current)
+      multiply_factor(next, std::move(c), Factor{raw_apply(Function::exp, {unit}), static_cast<std::int32_t>(m.coefficient.num)});
+    current = std::move(next);
+  }
+  return poly(std::move(current));
+}
+
+TermId TermPool::apply_inverse(TermId argument) {
+  std::vector<Monomial> monomials = monomials_of(argument);
+  if (monomials.empty()) {
+    require(Obligation::Kind::nonzero, zero_);
+    return raw_apply(Function::inverse, {zero_});
+  }
+  if (monomials.size() == 1) {
+    std::vector<Monomial> result{{ir::inverse(monomials[0].coefficient), {}}};
+    for (const Factor& f : monomials[0].factors) {
+      std::vector<Monomial> next;
+      for (Monomial& m : result) multiply_factor(next, std::move(m), Factor{f.term, -f.power});
+      result = std::move(next);
+    }
+    return poly(std::move(result));
+  }
+  // Content, a sign chosen by skeleton (so that instances of one pattern agree), and factors common to all terms.
+  Rational content = content_of(monomials);
+  std::uint64_t smallest = ~std::uint64_t{0};
+  for (const Monomial& m : monomials) {
+    std::uint64_t key = 0;
+    for (const Factor& f : m.factors) key += combine(node(f.term).skeleton, hash_int(f.power));
+    key = mix(key);
+    if (key < smallest) {
+      smallest = key;
+      if ((ir::sign(m.coefficient) < 0) != (ir::sign(content) < 0)) content = -content;
+    }
+  }
+  std::vector<Factor> common;
+  for (const Factor& f : monomials[0].factors) {
+    std::int32_t power = f.power;
+    bool everywhere = true;
+    for (const Monomial& m : monomials) {
+      const auto it = std::find_if(m.factors.begin(), m.factors.end(), [&](const Factor& g) { return g.term == f.term; });
+      if (it == m.factors.end() || (it->power > 0) != (power > 0)) {
+        everywhere = false;
+        break;
+      }
+      if (power > 0 ? it->power < power : it->power > power) power = it->power;
+    }
+    if (everywhere) common.push_back({f.term, power});
+  }
+  std::vector<Monomial> pulled{{ir::inverse(content), {}}};
+  for (const Factor& f : common) {
+    std::vector<Monomial> next;
+    for (Monomial& m : pulled) multiply_factor(next, std::move(m), Factor{f.term, -f.power});
+    pulled = std::move(next);
+  }
+  for (Monomial& m : monomials) {
+    m.coefficient = m.coefficient * ir::inverse(content);
+    for (const Factor& c : common)
+      for (Factor& f : m.factors)
+        if (f.term == c.term) f.power -= c.power;
+    std::erase_if(m.factors, [](const Factor& f) { return f.power == 0; });
+  }
+  const TermId rest = poly(std::move(monomials));
+  std::vector<Monomial> result;
+  for (Monomial& m : pulled) multiply_factor(result, std::move(m), Factor{raw_apply(Function::inverse, {rest}), 1});
+  return poly(std::move(result));
+}
+
+TermId TermPool::apply_sqrt(TermId argument) {
+  std::vector<Monomial> monomials = monomials_of(argument);
+  if (monomials.empty()) return zero_;
+  if (const auto content = rational_sqrt(content_of(monomials)); content && !content->is_one()) {
+    for (Monomial& m : monomials) m.coefficient = m.coefficient * ir::inverse(*content * *content);
+    const TermId rest = poly(std::move(monomials));
+    return scale(rest == one_ ? one_ : raw_apply(Function::sqrt, {rest}), *content);
+  }
+  if (argument == one_) return one_;
+  return raw_apply(Function::sqrt, {argument});
+}
+
+TermId TermPool::apply_max(const std::vector<TermId>& arguments) {
+  std::vector<TermId> flat;
+  std::optional<Rational> constants;
+  bool masked = false;
+  for (TermId a : arguments) {
+    const TermNode& n = node(a);
+    if (n.kind == TermKind::apply && n.function == Function::max) flat.insert(flat.end(), n.arguments.begin(), n.arguments.end());
+    else if (contains_negative_infinity(a)) masked = true;
+    else if (const auto c = as_constant(a)) constants = !constants || compare(*constants, *c) < 0 ? *c : *constants;
+    else flat.push_back(a);
+  }
+  if (constants) flat.push_back(constant(*constants));
+  std::sort(flat.begin(), flat.end());
+  flat.erase(std::unique(flat.begin(), flat.end()), flat.end());
+  if (flat.empty()) {
+    SHARDPROOF_CHECK(masked);
+    return raw_apply(Function::negative_infinity, {});
+  }
+  if (flat.size() == 1) return flat[0];
+  return raw_apply(Function::max, std::move(flat));
+}
+
+}  // namespace shardproof::solvers

@@ -1,0 +1,252 @@
+// Range guards [lo <= e <= hi], valued 0 or 1: the one form in which all case distinctions are kept.
+//
+// Canonical form: e has no constant, coefficients with greatest common divisor 1 and the first one positive;
+// bounds that the variables' extents already imply are dropped; a guard that is always true is 1, never
+// true 0. One-sided guards are freed of floor divisions (S*lo <= r + S*q instead of lo <= r div S + q) and
+// then divided by S when the low digit cannot matter; a two-sided guard exactly one digit long becomes an
+// equality of the high digit. All steps are equivalences over the integers.
+#include <algorithm>
+#include <numeric>
+
+#include "ir/check.h"
+#include "solvers/term_pool.h"
+
+namespace shardproof::solvers {
+
+using ir::checked_add;
+using ir::checked_mul;
+using ir::floor_div;
+
+namespace {
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return -floor_div(-a, b); }
+
+bool bounded(std::int64_t x) { return x != kUnbounded && x != -kUnbounded; }
+
+std::int64_t shift(std::int64_t bound, std::int64_t by) { return bounded(bound) ? checked_add(bound, by) : bound; }
+
+}  // namespace
+
+TermId TermPool::raw_range(IndexId form, std::int64_t lo, std::int64_t hi) {
+  TermNode node;
+  node.kind = TermKind::range;
+  node.form = form;
+  node.lo = lo;
+  node.hi = hi;
+  return intern(std::move(node));
+}
+
+TermId TermPool::range(IndexId e, std::int64_t lo, std::int64_t hi) {
+  for (int step = 0; step < 64; ++step) {
+    // Constant to the bounds; decide or clip by the interval of e.
+    if (const std::int64_t c = index(e).constant; c != 0) {
+      e = index_scale(e, 1, -c);
+      lo = shift(lo, -c);
+      hi = shift(hi, -c);
+    }
+    const IndexNode node = index(e);
+    if (lo != -kUnbounded && lo <= node.lo) lo = -kUnbounded;
+    if (hi != kUnbounded && hi >= node.hi) hi = kUnbounded;
+    if (lo == -kUnbounded && hi == kUnbounded) return one_;
+    if (lo > hi || (bounded(lo) && lo > node.hi) || (bounded(hi) && hi < node.lo)) return zero_;
+    // Content and sign.
+    std::int64_t content = 0;
+    for (const auto& [a, k] : node.terms) content = std::gcd(content, k);
+    if (node.terms[0].second < 0) content = -content;
+    if (content != 1) {
+      std::vector<LinearTerm> terms = node.terms;
+      for (auto& [a, k] : terms) k /= content;
+      if (content < 0) {
+        const std::int64_t positive = -content;
+        const std::int64_t new_lo = hi == kUnbounded ? -kUnbounded : ceil_div(-hi, positive);
+        hi = lo == -kUnbounded ? kUnbounded : floor_div(-lo, positive);
+        lo = new_lo;
+      } else {
+        lo = bounded(lo) ? ceil_div(lo, content) : lo;
+        hi = bounded(hi) ? floor_div(hi, content) : hi;
+      }
+      e = index_normal(0, std::move(terms));
+      continue;
+    }
+    const bool one_sided = lo == -kUnbounded || hi == kUnbounded;
+    // The canonical form may still be reached through a division with unit coefficient.
+    if (one_sided || lo != hi) {
+      AtomId division;
+      for (const auto& [a, k] : node.terms)
+        if (atom(a).kind == AtomKind::floor_div && (k == 1 || k == -1)) division = a;
+      if (division.valid() && one_sided) {
+        const IndexAtom at = atom(division);
+        const std::int64_t s = at.divisor;
+        std::int64_t k = 0;
+        std::vector<LinearTerm> others = node.terms;
+        for (auto& [a, ka] : others) {
+          if (a == division) {
+            k = ka;
+            ka = 0;
+          }
+        }
+        IndexId q = index_normal(0, std::move(others));
+        if (k < 0) {  // use -e, in which the division has coefficient +1
+          q = index_scale(q, -1);
+          const std::int64_t new_lo = hi == kUnbounded ? -kUnbounded : -hi;
+          hi = lo == -kUnbounded ? kUnbounded : -lo;
+          lo = new_lo;
+        }
+        // lo <= r div S + q  <=>  S*lo <= r + S*q;   r div S + q <= hi  <=>  r + S*q <= S*hi + S-1.
+        e = index_linear(at.inner, 1, q, s);
+        if (bounded(lo)) lo = checked_mul(lo, s);
+        if (bounded(hi)) hi = checked_add(checked_mul(hi, s), s - 1);
+        continue;
+      }
+    }
+    // Digit split: e = S*high + low with 0 <= low < S; S*a <= e <=> a <= high;  e <= S*b + S-1 <=> high <= b.
+    std::vector<std::int64_t> candidates;
+    for (const auto& [a, k] : node.terms)
+      if (k > 1 || k < -1) candidates.push_back(k < 0 ? -k : k);
+    std::sort(candidates.rbegin(), candidates.rend());
+    candidates.erase(std::unique(candidates.begin(), candidates.end()), candidates.end());
+    bool changed = false;
+    for (std::int64_t s : candidates) {
+      std::vector<LinearTerm> high_terms, low_terms;
+      for (const auto& [a, k] : node.terms) {
+        if (k % s == 0) high_terms.emplace_back(a, k / s);
+        else low_terms.emplace_back(a, k);
+      }
+      if (high_terms.empty()) continue;
+      if (one_sided) {
+        // Both orientations: the low digit is in [0, S) for e or for -e.
+        const IndexId low = index_normal(0, low_terms);
+        if (index(low).lo >= 0 && index(low).hi < s && (lo == -kUnbounded || lo % s == 0) &&
+            (hi == kUnbounded || (checked_add(hi, 1)) % s == 0)) {
+          e = index_normal(0, high_terms);
+          if (bounded(lo)) lo = floor_div(lo, s);
+          if (bounded(hi)) hi = floor_div(checked_add(hi, 1), s) - 1;
+          changed = true;
+          break;
+        }
+        if (index(low).hi <= 0 && index(low).lo > -s && (hi == kUnbounded || hi % s == 0) &&
+            (lo == -kUnbounded || checked_add(lo, -1) % s == 0)) {
+          e = index_normal(0, high_terms);
+          if (bounded(lo)) lo = floor_div(checked_add(lo, -1), s) + 1;
+          if (bounded(hi)) hi = floor_div(hi, s);
+          changed = true;
+          break;
+        }
+      } else if (lo % s == 0 && checked_add(lo, s - 1) == hi) {
+        // S*a <= S*high + low <= S*a + S-1  <=>  high + low div S = a, for any low.
+        e = index_add(index_normal(0, high_terms), index_div(index_normal(0, low_terms), s));
+        lo = hi = floor_div(lo, s);
+        changed = true;
+        break;
+      } else if (checked_add(hi, 1) % s == 0 && hi - (s - 1) == lo) {
+        e = index_add(index_normal(0, high_terms), index_div(index_normal(0, low_terms), s));
+        lo = hi = floor_div(hi, s);
+        changed = true;
+        break;
+      }
+    }
+    if (changed) continue;
+    return raw_range(e, lo, hi);
+  }
+  return raw_range(e, lo, hi);
+}
+
+// 1 - condition for a sum of guard products whose value is 0 or 1. Cases spell the complement as ranges.
+TermId TermPool::complement(TermId condition) {
+  return by_cases({condition}, [this](const std::vector<TermId>& c) { return sub(one_, c[0]); });
+}
+
+// Case split. Guards are collected from the arguments' top level; for one linear form at a time the integer
+// line is cut at every bound that occurs, and on each piece every guard on that form is 0 or 1.
+TermId TermPool::by_cases(const std::vector<TermId>& arguments,
+                          const std::function<TermId(const std::vector<TermId>&)>& f) {
+  IndexId form;
+  for (TermId argument : arguments) {
+    if (node(argument).kind == TermKind::range) form = node(argument).form;
+    else if (node(argument).kind == TermKind::poly) {
+      for (const Monomial& m : node(argument).monomials) {
+        for (const Factor& factor : m.factors)
+          if (node(factor.term).kind == TermKind::range) {
+            form = node(factor.term).form;
+            break;
+          }
+        if (form.valid()) break;
+      }
+    }
+    if (form.valid()) break;
+  }
+  if (!form.valid()) return f(arguments);
+  std::vector<std::int64_t> starts;  // first point of each piece after the first
+  std::vector<std::vector<Monomial>> parts;
+  for (TermId argument : arguments) {
+    parts.push_back(monomials_of(argument));
+    for (const Monomial& m : parts.back())
+      for (const Factor& factor : m.factors) {
+        const TermNode& g = node(factor.term);
+        if (g.kind != TermKind::range || g.form != form) continue;
+        if (g.lo != -kUnbounded) starts.push_back(g.lo);
+        if (g.hi != kUnbounded) starts.push_back(g.hi + 1);
+      }
+  }
+  std::sort(starts.begin(), starts.end());
+  starts.erase(std::unique(starts.begin(), starts.end()), starts.end());
+  std::vector<TermId> pieces;
+  for (std::size_t i = 0; i <= starts.size(); ++i) {
+    const std::int64_t lo = i == 0 ? -kUnbounded : starts[i - 1];
+    const std::int64_t hi = i == starts.size() ? kUnbounded : starts[i] - 1;
+    const TermId guard = range(form, lo, hi);
+    if (guard == zero_) continue;
+    std::vector<TermId> chosen;
+    for (const auto& part : parts) {
+      std::vector<Monomial> kept;
+      for (const Monomial& m : part) {
+        Monomial copy{m.coefficient, {}};
+        bool alive = true;
+        for (const Factor& factor : m.factors) {
+          const TermNode& g = node(factor.term);
+          if (g.kind == TermKind::range && g.form == form) alive = alive && g.lo <= lo && hi <= g.hi;
+          else copy.factors.push_back(factor);
+        }
+        if (alive) kept.push_back(std::move(copy));
+      }
+      chosen.push_back(poly(std::move(kept)));
+    }
+    pieces.push_back(mul(guard, by_cases(chosen, f)));
+  }
+  return sum(pieces);
+}
+
+std::pair<std::int64_t, std::int64_t> TermPool::bounds_under(IndexId e, const std::vector<TermId>& guards) {
+  std::int64_t lo = index(e).lo, hi = index(e).hi;
+  // e = k*form + rest for a guard lo <= form <= hi gives e in k*[lo, hi] + [rest]. Two rounds of nesting let
+  // two guards combine.
+  const std::function<void(IndexId, std::int64_t, std::int64_t, int, std::size_t)> tighten =
+      [&](IndexId rest, std::int64_t add_lo, std::int64_t add_hi, int depth, std::size_t first) {
+        for (std::size_t g = first; g < guards.size(); ++g) {
+          const TermNode& guard = node(guards[g]);
+          if (guard.kind != TermKind::range) continue;
+          const std::int64_t g_lo = std::max(guard.lo, index(guard.form).lo);
+          const std::int64_t g_hi = std::min(guard.hi, index(guard.form).hi);
+          const IndexNode form = index(guard.form);
+          std::vector<std::int64_t> tried;
+          for (const auto& [a, ka] : form.terms) {
+            for (const auto& [b, kb] : index(rest).terms) {
+              if (a != b || kb % ka != 0) continue;
+              const std::int64_t k = kb / ka;
+              if (std::find(tried.begin(), tried.end(), k) != tried.end()) continue;
+              tried.push_back(k);
+              const IndexId left = index_linear(rest, 1, guard.form, -k);
+              const std::int64_t from = checked_add(add_lo, checked_mul(k, k > 0 ? g_lo : g_hi));
+              const std::int64_t to = checked_add(add_hi, checked_mul(k, k > 0 ? g_hi : g_lo));
+              lo = std::max(lo, checked_add(from, index(left).lo));
+              hi = std::min(hi, checked_add(to, index(left).hi));
+              if (depth < 1) tighten(left, from, to, depth + 1, g + 1);
+            }
+          }
+        }
+      };
+  tighten(e, 0, 0, 0, 0);
+  return {lo, hi};
+}
+
+}  // namespace shardproof::solvers
