@@ -236,7 +236,10 @@ void TermPool::multiply_factor(std::vector<Monomial>& result, Monomial left, Fac
   std::int32_t power = factor.power;
   if (at < left.factors.size() && left.factors[at].term == factor.term) {
     const std::int32_t old = left.factors[at].power;
-    if ((old > 0) != (power > 0) && !is_positive_factor(factor.term)) require(Obligation::Kind::nonzero, factor.term);
+    if ((old > 0) != (power > 0)) {
+      if (is_positive_factor(factor.term)) require(Obligation::Kind::finite, n.arguments[0]);
+      else require(Obligation::Kind::nonzero, factor.term);
+    }
     power += old;
     left.factors.erase(left.factors.begin() + static_cast<std::ptrdiff_t>(at));
   }

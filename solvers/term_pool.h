@@ -127,7 +127,7 @@ struct Obligation {
   enum class Kind : std::uint8_t {
     nonzero,         // term != 0 (x * 1/x = 1)
     nonnegative,     // term >= 0 (sqrt(x)^2 = x)
-    unmasked         // some element of a masked maximum is not masked
+    finite           // term is not -inf (exp(m) * 1/exp(m) = 1 for a maximum m of masked scores)
   };
   Kind kind;
   TermId term;
@@ -270,8 +270,6 @@ class TermPool {
   };
 
  private:
-  friend class ReduceRules;
-
   AtomId intern_atom(IndexAtom atom);
   IndexId intern_index(std::int64_t constant, std::vector<LinearTerm> terms);
   bool recombine(std::int64_t& constant, std::vector<LinearTerm>& terms);
@@ -296,9 +294,17 @@ class TermPool {
   TermId apply_max(const std::vector<TermId>& arguments);
   bool is_positive_factor(TermId term) const;  // syntactically > 0: exp(..)
   TermId seal(Reduction op, std::vector<VarId> vars, TermId body);
-  TermId reduce_sum_monomial(std::vector<VarId> vars, const std::vector<Factor>& factors, int depth);
-  TermId reduce_connected(Reduction op, std::vector<VarId> vars, TermId body, int depth);
-  TermId reduce_max(std::vector<VarId> vars, TermId body);
+  void collect_forms(TermId term, std::vector<IndexId>& forms) const;
+  bool merge_variables(std::vector<VarId>& vars, TermId& body, FreshScope& scope);
+  bool find_digit_split(TermId body, const std::vector<VarId>& vars, VarId& var, std::int64_t& digit) const;
+  bool static_range(const TermNode& guard, VarId var, std::int64_t& lo, std::int64_t& hi);
+  TermId restrict_var(TermId body, std::vector<VarId>& vars, VarId var, std::int64_t lo, std::int64_t hi, FreshScope& scope);
+  std::uint64_t signature(TermId term, VarId var, const std::vector<VarId>& bound) const;
+  std::uint64_t signature(IndexId index, VarId var, const std::vector<VarId>& bound) const;
+  TermId reduce_at(Reduction op, std::vector<VarId> vars, TermId body, int splits);
+  TermId reduce_sum_monomial(const std::vector<VarId>& vars, const std::vector<Factor>& factors, int splits);
+  TermId reduce_connected_sum(std::vector<VarId> vars, TermId body, int splits);
+  TermId reduce_max(std::vector<VarId> vars, TermId body, int splits);
   TermId substitute_uncached(TermId term, Substitution& substitution);
   void tick();
 
