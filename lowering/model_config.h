@@ -47,8 +47,8 @@ struct ReadModelOptions {
   bool dropout_to_zero = false;  // read non-zero dropout as 0 instead of refusing it
 };
 
-// Codes: SP0001 unreadable JSON, SP0002 missing field, SP0003 bad value, SP0004 unknown choice (model_type,
-// activation, rope type), SP0005 inconsistent sizes, SP0006 dropout, SP0007 unsupported feature.
+// Codes: those of the JSON reader, SP0020 missing field, SP0021 bad value, SP0022 unknown choice (model_type, activation,
+// rope type), SP0023 sizes that do not fit together, SP0024 dropout, SP0025 unsupported feature.
 std::optional<ModelConfig> read_model_config(std::shared_ptr<const ir::SourceFile> source, ir::DiagnosticSink& sink,
                                              const ReadModelOptions& options = {});
 

@@ -1,0 +1,152 @@
+#include "lowering/plan_degrees.h"
+
+#include <algorithm>
+
+#include "ir/rational.h"
+#include "lowering/plan_error.h"
+
+namespace shardproof::lowering {
+
+namespace {
+
+using std::to_string;
+
+constexpr std::int64_t default_bucket_size = 40000000;  // Megatron-LM's floor when no size is given
+constexpr std::int64_t static_loss_scale = 65536;
+
+void require(bool condition, const char* code, const std::string& message, const std::string& expected,
+             const std::string& found, const std::string& fix) {
+  if (!condition) throw PlanError(code, message, expected, found, fix);
+}
+
+void require_divides(const char* code, const std::string& what, std::int64_t value, const std::string& by_what,
+                     std::int64_t divisor, const std::string& fix) {
+  require(value % divisor == 0, code, what + " is not divisible by " + by_what,
+          "a multiple of " + to_string(divisor) + " (" + by_what + ")", to_string(value) + " (" + what + ")", fix);
+}
+
+void require_one(const char* name, std::int64_t degree) {
+  require(degree == 1, "SP0033", std::string("`") + name + "` above 1 is not supported yet", "1", to_string(degree),
+          std::string("set `") + name + "` to 1");
+}
+
+void check_supported(const ParallelConfig& parallel) {
+  require_one("pipeline_model_parallel_size", parallel.pipeline_model_parallel_size);
+  require_one("virtual_pipeline_model_parallel_size", parallel.virtual_pipeline_model_parallel_size);
+  require_one("context_parallel_size", parallel.context_parallel_size);
+  require_one("expert_model_parallel_size", parallel.expert_model_parallel_size);
+  const DataParallelSharding sharding = parallel.data_parallel_sharding_strategy;
+  require(sharding == DataParallelSharding::no_shard || sharding == DataParallelSharding::optim, "SP0033",
+          "`data_parallel_sharding_strategy` " + std::string(sharding_name(sharding)) + " is not supported yet",
+          "no_shard or optim", std::string(sharding_name(sharding)), "set `use_distributed_optimizer` instead");
+  require(parallel.recompute_granularity.empty(), "SP0033", "activation recomputation is not supported yet",
+          "no `recompute_granularity`", parallel.recompute_granularity, "remove `recompute_granularity`");
+}
+
+void check_positive(const char* name, std::int64_t value) {
+  require(value >= 1, "SP0030", std::string("`") + name + "` is not positive", "at least 1", to_string(value),
+          std::string("set `") + name + "`");
+}
+
+ir::DType compute_type(const std::string& precision) {
+  if (precision == "fp32") return ir::DType::f32;
+  if (precision == "bf16") return ir::DType::bf16;
+  if (precision == "fp16") return ir::DType::f16;
+  throw PlanError("SP0033", "unknown precision", "fp32, bf16 or fp16", precision, "choose one of these");
+}
+
+void check_model(const ModelConfig& model, std::int64_t tp) {
+  const std::string ranks = "the tensor parallel size";
+  const std::string fix = "choose a tensor parallel size that divides it";
+  require_divides("SP0031", "the number of attention heads", model.num_heads, ranks, tp, fix);
+  require_divides("SP0031", "the intermediate size", model.intermediate_size, ranks, tp, fix);
+  require(model.num_kv_heads % tp == 0 || tp % model.num_kv_heads == 0, "SP0031",
+          "the kv heads can be neither split nor replicated evenly",
+          "a multiple or a divisor of " + to_string(tp) + " (tensor parallel size)",
+          to_string(model.num_kv_heads) + " kv heads", "choose a tensor parallel size that divides or is a multiple of it");
+  require_divides("SP0031", "the number of attention heads", model.num_heads, "the number of kv heads",
+                  model.num_kv_heads, "correct the model configuration");
+}
+
+// Megatron-LM pads the vocabulary so that every rank gets the same number of rows, and a round one.
+std::int64_t padded_vocab(std::int64_t vocab, std::int64_t divisible_by, std::int64_t tp) {
+  const std::int64_t multiple = ir::checked_mul(divisible_by, tp);
+  return ir::checked_mul(ir::floor_div(ir::checked_add(vocab, multiple - 1), multiple), multiple);
+}
+
+}  // namespace
+
+std::vector<std::string> PlanDegrees::tp_axes() const {
+  if (splits_tp()) return {"tpk", "tpr"};
+  return {"tp"};
+}
+
+ir::CoordExpr PlanDegrees::tp_coordinate() const {
+  if (splits_tp()) return ir::variable_expr("tpk", kv_replicas) + ir::variable_expr("tpr");
+  return ir::variable_expr("tp");
+}
+
+std::vector<ir::Digit> PlanDegrees::tp_digits() const {
+  if (splits_tp()) return {{"tpk", 1, kv_shards}, {"tpr", 1, kv_replicas}};
+  return {{"tp", 1, tp}};
+}
+
+ir::Mesh PlanDegrees::mesh() const {
+  ir::Mesh mesh;
+  mesh.name = "mesh";
+  mesh.axes.push_back({"dp", dp, {}});
+  for (const ir::Digit& digit : tp_digits()) mesh.axes.push_back({digit.axis, digit.size, {}});
+  return mesh;
+}
+
+PlanDegrees plan_degrees(const ModelConfig& model, const ParallelConfig& parallel) {
+  check_supported(parallel);
+  check_positive("world_size", parallel.world_size);
+  check_positive("tensor_model_parallel_size", parallel.tensor_model_parallel_size);
+  check_positive("micro_batch_size", parallel.micro_batch_size);
+  check_positive("global_batch_size", parallel.global_batch_size);
+  check_positive("seq_length", parallel.seq_length);
+  check_positive("make_vocab_size_divisible_by", parallel.make_vocab_size_divisible_by);
+
+  PlanDegrees degrees;
+  degrees.tp = parallel.tensor_model_parallel_size;
+  require_divides("SP0030", "the world size", parallel.world_size, "the tensor parallel size", degrees.tp,
+                  "choose a world size that is a multiple of the model parallel size");
+  degrees.dp = parallel.world_size / degrees.tp;
+  check_model(model, degrees.tp);
+  degrees.kv_shards = std::min(degrees.tp, model.num_kv_heads);
+  degrees.kv_replicas = degrees.tp / degrees.kv_shards;
+
+  // Megatron-LM turns sequence parallelism off without tensor parallelism: there is nothing to cut the sequence over.
+  degrees.sequence_parallel = parallel.sequence_parallel && degrees.tp > 1;
+  degrees.distributed_optimizer = parallel.use_distributed_optimizer ||
+                                  parallel.data_parallel_sharding_strategy == DataParallelSharding::optim;
+  degrees.micro_batch = parallel.micro_batch_size;
+  const std::int64_t samples = ir::checked_mul(degrees.micro_batch, degrees.dp);
+  require_divides("SP0032", "the global batch size", parallel.global_batch_size,
+                  "micro batch size times data parallel size", samples,
+                  "choose a global batch size that is a multiple of " + to_string(samples));
+  degrees.microbatches = parallel.global_batch_size / samples;
+  degrees.sequence = parallel.seq_length;
+  degrees.sequence_local = degrees.sequence;
+  if (degrees.sequence_parallel) {
+    require_divides("SP0032", "the sequence length", degrees.sequence, "the tensor parallel size", degrees.tp,
+                    "pad the sequence, or turn off `sequence_parallel`");
+    degrees.sequence_local = degrees.sequence / degrees.tp;
+  }
+  // Rotary positions have no end; learned ones are rows of a table.
+  require(model.family != ModelFamily::gpt2 || degrees.sequence <= model.max_positions, "SP0032",
+          "the sequence is longer than the model has positions", "at most " + to_string(model.max_positions), to_string(degrees.sequence), "shorten `seq_length`");
+  degrees.padded_vocab = padded_vocab(model.vocab_size, parallel.make_vocab_size_divisible_by, degrees.tp);
+
+  // Megatron-LM's default: at least 40 M elements, and enough of them that each rank's share stays large.
+  degrees.bucket_size = parallel.bucket_size;
+  if (degrees.bucket_size <= 0 || degrees.bucket_size == default_bucket_size) {
+    degrees.bucket_size = std::max(default_bucket_size, ir::checked_mul(1000000, degrees.dp));
+  }
+  degrees.compute = compute_type(parallel.precision);
+  if (degrees.compute == ir::DType::f16) degrees.loss_scale = static_loss_scale;
+  return degrees;
+}
+
+}  // namespace shardproof::lowering

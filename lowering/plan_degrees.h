@@ -1,0 +1,48 @@
+// The degrees of a plan, checked once, and the mesh they make.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ir/coord_expr.h"
+#include "ir/mesh.h"
+#include "ir/placement.h"
+#include "ir/tensor_type.h"
+#include "lowering/model_config.h"
+#include "lowering/parallel_config.h"
+
+namespace shardproof::lowering {
+
+// Everything about the mesh and the local sizes that the emitters need. With fewer kv heads than tensor parallel ranks
+// each kv head lives on `kv_replicas` ranks; collectives act on whole axes, so that the tensor parallel axis is then
+// two axes: `tpk` (major, one coordinate per kv head) and `tpr` (minor, its replicas).
+struct PlanDegrees {
+  std::int64_t dp = 1;
+  std::int64_t tp = 1;
+  std::int64_t kv_shards = 1;    // ranks with distinct kv heads; == tp without replication
+  std::int64_t kv_replicas = 1;  // tp / kv_shards
+  bool sequence_parallel = false;
+  bool distributed_optimizer = false;
+  std::int64_t microbatches = 1;
+  std::int64_t micro_batch = 1;
+  std::int64_t sequence = 1;        // whole
+  std::int64_t sequence_local = 1;  // of norms and residual: sequence / tp under sequence parallelism
+  std::int64_t padded_vocab = 0;
+  std::int64_t bucket_size = 0;
+  ir::DType compute = ir::DType::bf16;
+  std::int64_t loss_scale = 1;  // static; 1: none
+
+  std::int64_t local_vocab() const { return padded_vocab / tp; }
+  bool splits_tp() const { return kv_replicas > 1; }
+  std::vector<std::string> tp_axes() const;  // major to minor
+  ir::CoordExpr tp_coordinate() const;
+  // Digits of a dimension that is cut over all tensor parallel ranks, major to minor.
+  std::vector<ir::Digit> tp_digits() const;
+  ir::Mesh mesh() const;
+};
+
+// Throws PlanError.
+PlanDegrees plan_degrees(const ModelConfig& model, const ParallelConfig& parallel);
+
+}  // namespace shardproof::lowering
