@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "ir/check.h"
 #include "ir/coord_expr.h"
 #include "ir/op_schema.h"
 #include "ir/rational.h"
@@ -95,9 +96,9 @@ struct Program {
 template <typename T>
 const T& Attributes::get(std::string_view name) const {
   const AttrValue* value = find(name);
-  if (value == nullptr) throw std::logic_error("missing attribute " + std::string(name));
+  if (value == nullptr) throw InternalError("missing attribute " + std::string(name));
   const T* typed = std::get_if<T>(value);
-  if (typed == nullptr) throw std::logic_error("attribute " + std::string(name) + " has another kind");
+  if (typed == nullptr) throw InternalError("attribute " + std::string(name) + " has another kind");
   return *typed;
 }
 
