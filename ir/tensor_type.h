@@ -18,8 +18,11 @@ bool is_integer(DType dtype);  // without boolean
 std::int64_t byte_size(DType dtype);
 
 // Extents per dimension; empty means a scalar. Extents are >= 1 and at most 2^40, and the number of
-// elements is at most 2^62 (checked by validation).
+// elements is at most 2^62 (`is_supported`; checked by the type rules and by validation).
 using Shape = std::vector<std::int64_t>;
+
+inline constexpr std::int64_t kMaxExtent = std::int64_t{1} << 40;
+inline constexpr std::int64_t kMaxElements = std::int64_t{1} << 62;
 
 struct TensorType {
   DType dtype = DType::f32;
@@ -30,5 +33,6 @@ struct TensorType {
 std::string to_string(const TensorType& type);                      // "f32[16,8192]", scalar "f32[]"
 std::optional<TensorType> parse_tensor_type(std::string_view text);
 std::int64_t element_count(const Shape& shape);                     // checked, throws std::overflow_error
+bool is_supported(const Shape& shape);                              // within the limits above
 
 }  // namespace shardproof::ir
