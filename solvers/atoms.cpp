@@ -1,0 +1,127 @@
+#include "solvers/atoms.h"
+
+#include "ir/check.h"
+
+namespace shardproof::solvers {
+
+AtomTable::AtomTable(TermPool& pool, RangeOracle oracle) : pool_(pool), oracle_(std::move(oracle)) {}
+
+TermId AtomTable::definition(TensorId tensor) const {
+  return tensor.at() < definitions_.size() ? definitions_[tensor.at()] : TermId{};
+}
+
+TensorId AtomTable::opaque(Tensor tensor) { return pool_.new_tensor(std::move(tensor)); }
+
+TensorId AtomTable::define(std::string name, const std::vector<VarId>& dims, TermId body) {
+  Substitution to_pattern(true);
+  Tensor tensor;
+  tensor.name = std::move(name);
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    const std::int64_t extent = pool_.var(dims[d]).extent;
+    tensor.shape.push_back(extent);
+    to_pattern.set(dims[d], pool_.index_var(pool_.pattern(d, extent)));
+  }
+  const TermId pattern = pool_.substitute(body, to_pattern);
+  const TensorId id = pool_.new_tensor(std::move(tensor));
+  definitions_.resize(id.at() + 1);
+  definitions_[id.at()] = pattern;
+  add_variant({id, pattern, Rational(1)});
+  return id;
+}
+
+void AtomTable::add_variant(Variant variant) {
+  SHARDPROOF_CHECK(!variant.factor.is_zero());
+  std::vector<std::size_t>& same = by_skeleton_[pool_.node(variant.pattern).skeleton];
+  for (std::size_t i : same)
+    if (variants_[i].pattern == variant.pattern) return;
+  same.push_back(variants_.size());
+  variants_.push_back(std::move(variant));
+  ++generation_;
+}
+
+const std::vector<std::size_t>& AtomTable::variants_with_skeleton(std::uint64_t skeleton) const {
+  static const std::vector<std::size_t> none;
+  const auto it = by_skeleton_.find(skeleton);
+  return it == by_skeleton_.end() ? none : it->second;
+}
+
+bool AtomTable::in_range(IndexId e, std::int64_t extent, const std::vector<TermId>& guards) {
+  const IndexNode& node = pool_.index(e);
+  if (node.lo >= 0 && node.hi < extent) return true;
+  const auto [lo, hi] = pool_.bounds_under(e, guards);
+  if (lo >= 0 && hi < extent) return true;
+  return oracle_ && oracle_(e, 0, extent - 1, guards);
+}
+
+std::optional<TermId> AtomTable::accept(TermId term, std::size_t variant_index, const std::vector<IndexId>& indices,
+                                        const std::vector<TermId>& guards) {
+  const Variant variant = variants_[variant_index];
+  const std::vector<std::int64_t>& shape = pool_.tensor(variant.tensor).shape;
+  SHARDPROOF_CHECK(indices.size() == shape.size());
+  Substitution instance;
+  for (std::size_t d = 0; d < shape.size(); ++d)
+    if (shape[d] > 1) instance.set(pool_.pattern(d, shape[d]), indices[d]);
+  if (pool_.substitute(variant.pattern, instance) != term) return std::nullopt;
+  for (std::size_t d = 0; d < shape.size(); ++d)
+    if (!in_range(indices[d], shape[d], guards)) return std::nullopt;
+  ++accepted_;
+  return pool_.scale(pool_.access(variant.tensor, indices), variant.factor);
+}
+
+bool AtomTable::has_reduction(TensorId tensor) const {
+  const TermId d = definition(tensor);
+  return d.valid() && pool_.node(d).height > 0;
+}
+
+TermId AtomTable::unfold(TermId term, const std::function<bool(TensorId)>& select) {
+  std::unordered_map<std::int32_t, TermId> memo;
+  return unfold_term(term, select, memo);
+}
+
+TermId AtomTable::unfold_term(TermId term, const std::function<bool(TensorId)>& select,
+                              std::unordered_map<std::int32_t, TermId>& memo) {
+  if (auto it = memo.find(term.value); it != memo.end()) return it->second;
+  const TermNode& n = pool_.node(term);
+  TermId result = term;
+  switch (n.kind) {
+    case TermKind::poly: {
+      std::vector<TermId> parts;
+      for (const Monomial& m : n.monomials) {
+        std::vector<Factor> factors;
+        for (const Factor& f : m.factors) factors.push_back({unfold_term(f.term, select, memo), f.power});
+        parts.push_back(pool_.product(factors, m.coefficient));
+      }
+      result = pool_.sum(parts);
+      break;
+    }
+    case TermKind::access:
+      if (has_definition(n.tensor) && select(n.tensor)) {
+        const std::vector<std::int64_t>& shape = pool_.tensor(n.tensor).shape;
+        Substitution instance;
+        for (std::size_t d = 0; d < shape.size(); ++d)
+          if (shape[d] > 1) instance.set(pool_.pattern(d, shape[d]), n.indices[d]);
+        result = pool_.substitute(definition(n.tensor), instance);
+      }
+      break;
+    case TermKind::apply: {
+      std::vector<TermId> arguments;
+      for (TermId a : n.arguments) arguments.push_back(unfold_term(a, select, memo));
+      result = pool_.apply(n.function, std::move(arguments));
+      break;
+    }
+    case TermKind::reduce: {
+      TermPool::FreshScope scope(pool_);
+      std::vector<VarId> vars;
+      const TermId body = pool_.open(term, scope, vars);
+      std::unordered_map<std::int32_t, TermId> inner;  // fresh variables make the outer memo useless here
+      const TermId replaced = unfold_term(body, select, inner);
+      if (replaced != body) result = pool_.reduce(n.reduction, std::move(vars), replaced);
+      break;
+    }
+    default: break;
+  }
+  memo.emplace(term.value, result);
+  return result;
+}
+
+}  // namespace shardproof::solvers

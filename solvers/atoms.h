@@ -1,0 +1,82 @@
+// Reference atoms: tensors with a definition, and the one trusted step of folding.
+//
+// Every arithmetic operation of the reference defines an atom t by t[y] = definition(y) for all y within t's
+// shape. Folding replaces a term by an access t[e] when the definition, instantiated at e, normalises to
+// that very term and e is within the shape under the guards that multiply the term. Who proposes t and e
+// (unify.h, fold.h) need not be trusted.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "solvers/term_pool.h"
+
+namespace shardproof::solvers {
+
+// Decides lo <= e <= hi under guards when intervals do not; false means "not proved".
+using RangeOracle = std::function<bool(IndexId e, std::int64_t lo, std::int64_t hi, const std::vector<TermId>& guards)>;
+
+// pattern(y) == factor * t[y] for all y in t's shape: the definition itself (factor 1), or the definition
+// with some atoms unfolded and its rational content divided out.
+struct Variant {
+  TensorId tensor;
+  TermId pattern;   // over pattern variables
+  Rational factor;  // non-zero
+};
+
+// One accepted replacement, for certificates and statistics.
+struct FoldStep {
+  TermId term;
+  std::size_t variant;
+  std::vector<IndexId> indices;
+};
+
+class AtomTable {
+ public:
+  AtomTable(TermPool& pool, RangeOracle oracle);
+
+  // Defines an atom by `body` over the element variables `dims` (its shape is their extents).
+  TensorId define(std::string name, const std::vector<VarId>& dims, TermId body);
+  // A tensor without definition: input, state, or opaque stand-in.
+  TensorId opaque(Tensor tensor);
+
+  bool has_definition(TensorId tensor) const { return definition(tensor).valid(); }
+  TermId definition(TensorId tensor) const;  // over pattern variables; invalid if none
+
+  // Adds a variant: derived from the definition by unfolding, so that pattern == factor * tensor[y].
+  void add_variant(Variant variant);
+  const std::vector<std::size_t>& variants_with_skeleton(std::uint64_t skeleton) const;
+  const Variant& variant(std::size_t index) const { return variants_[index]; }
+
+  // The trusted step: tensor[indices] * factor if it provably equals `term` wherever `guards` hold.
+  std::optional<TermId> accept(TermId term, std::size_t variant, const std::vector<IndexId>& indices,
+                               const std::vector<TermId>& guards);
+
+  // Replaces accesses to atoms for which `select` holds by their definitions, one level. Exact: an access outside
+  // the shape can only occur multiplied by a guard that is then 0.
+  TermId unfold(TermId term, const std::function<bool(TensorId)>& select);
+
+  bool in_range(IndexId e, std::int64_t extent, const std::vector<TermId>& guards);
+  bool has_reduction(TensorId tensor) const;
+
+  std::size_t generation() const { return generation_; }  // grows with every definition or variant
+  std::uint64_t accepted() const { return accepted_; }
+  TermPool& pool() { return pool_; }
+
+ private:
+  TermId unfold_term(TermId term, const std::function<bool(TensorId)>& select, std::unordered_map<std::int32_t, TermId>& memo);
+
+  TermPool& pool_;
+  RangeOracle oracle_;
+  std::vector<TermId> definitions_;  // by tensor
+  std::vector<Variant> variants_;
+  std::unordered_map<std::uint64_t, std::vector<std::size_t>> by_skeleton_;
+  std::size_t generation_ = 0;
+  std::uint64_t accepted_ = 0;
+};
+
+}  // namespace shardproof::solvers

@@ -1,0 +1,338 @@
+// Matching modulo associativity and commutativity: children are paired by skeleton hash, ambiguous pairings
+// are enumerated by an odometer; each pairing yields equations pattern index = term index, which are solved
+// for the pattern variables one at a time (unit coefficient, divisible coefficient, quotient and remainder
+// pairs, most significant digit).
+#include "solvers/unify.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace shardproof::solvers {
+
+namespace {
+
+// Counts through all sequences of choices of a backtracking search.
+class Odometer {
+ public:
+  std::size_t pick(std::size_t options) {
+    if (options <= 1) return 0;
+    if (position_ == choices_.size()) {
+      choices_.push_back(0);
+      limits_.push_back(options);
+    }
+    return choices_[position_++];
+  }
+  void restart() { position_ = 0; }
+  bool advance() {
+    choices_.resize(position_);
+    limits_.resize(position_);
+    while (!choices_.empty() && choices_.back() + 1 >= limits_.back()) {
+      choices_.pop_back();
+      limits_.pop_back();
+    }
+    if (choices_.empty()) return false;
+    ++choices_.back();
+    return true;
+  }
+
+ private:
+  std::vector<std::size_t> choices_, limits_;
+  std::size_t position_ = 0;
+};
+
+struct Equation {
+  IndexId pattern, term;
+};
+
+class Matcher {
+ public:
+  Matcher(TermPool& pool, std::vector<Equation>& equations, std::vector<Equation>& guard_equations, Odometer& odometer)
+      : pool_(pool), equations_(equations), guard_equations_(guard_equations), odometer_(odometer) {}
+
+  bool match(TermId p, TermId t) {
+    if (p == t) {
+      // The same term on both sides still says what its pattern variables are only if it has some; it has none
+      // when it is shared with the plan side.
+      return true;
+    }
+    const TermNode& a = pool_.node(p);
+    const TermNode& b = pool_.node(t);
+    if (a.kind != b.kind || a.skeleton != b.skeleton) return false;
+    switch (a.kind) {
+      case TermKind::poly: return match_poly(a, b);
+      case TermKind::access:
+        if (a.tensor != b.tensor) return false;
+        for (std::size_t i = 0; i < a.indices.size(); ++i) equations_.push_back({a.indices[i], b.indices[i]});
+        return true;
+      case TermKind::apply: return match_apply(a, b);
+      case TermKind::reduce:
+        return a.reduction == b.reduction && a.bound.size() == b.bound.size() && match(a.body, b.body);
+      case TermKind::range: match_range(a, b); return true;
+      case TermKind::index_value: equations_.push_back({a.form, b.form}); return true;
+    }
+    return false;
+  }
+
+ private:
+  using Keyed = std::vector<std::pair<std::uint64_t, std::size_t>>;
+
+  bool pair_up(const Keyed& left, const Keyed& right, const std::function<bool(std::size_t, std::size_t)>& go) {
+    if (left.size() != right.size()) return false;
+    std::vector<bool> used(right.size());
+    for (const auto& [key, i] : left) {
+      std::vector<std::size_t> candidates;
+      for (std::size_t j = 0; j < right.size(); ++j)
+        if (!used[j] && right[j].first == key) candidates.push_back(j);
+      if (candidates.empty()) return false;
+      const std::size_t chosen = candidates[odometer_.pick(candidates.size())];
+      used[chosen] = true;
+      if (!go(i, right[chosen].second)) return false;
+    }
+    return true;
+  }
+
+  std::uint64_t key_of(const Monomial& m) const {
+    std::uint64_t h = 0;
+    for (const Factor& f : m.factors) h += combine(pool_.node(f.term).skeleton, hash_int(f.power));
+    return combine(h, combine(hash_int(m.coefficient.num), hash_int(m.coefficient.den)));
+  }
+
+  bool match_poly(const TermNode& a, const TermNode& b) {
+    Keyed left, right;
+    for (std::size_t i = 0; i < a.monomials.size(); ++i) left.emplace_back(key_of(a.monomials[i]), i);
+    for (std::size_t i = 0; i < b.monomials.size(); ++i) right.emplace_back(key_of(b.monomials[i]), i);
+    return pair_up(left, right, [&](std::size_t i, std::size_t j) {
+      const std::vector<Factor>& x = a.monomials[i].factors;
+      const std::vector<Factor>& y = b.monomials[j].factors;
+      Keyed fx, fy;
+      for (std::size_t k = 0; k < x.size(); ++k) fx.emplace_back(combine(pool_.node(x[k].term).skeleton, hash_int(x[k].power)), k);
+      for (std::size_t k = 0; k < y.size(); ++k) fy.emplace_back(combine(pool_.node(y[k].term).skeleton, hash_int(y[k].power)), k);
+      return pair_up(fx, fy, [&](std::size_t k, std::size_t l) { return match(x[k].term, y[l].term); });
+    });
+  }
+
+  bool match_apply(const TermNode& a, const TermNode& b) {
+    if (a.function != b.function || a.arguments.size() != b.arguments.size()) return false;
+    if (a.function != Function::max) {
+      for (std::size_t i = 0; i < a.arguments.size(); ++i)
+        if (!match(a.arguments[i], b.arguments[i])) return false;
+      return true;
+    }
+    Keyed left, right;
+    for (std::size_t i = 0; i < a.arguments.size(); ++i) left.emplace_back(pool_.node(a.arguments[i]).skeleton, i);
+    for (std::size_t i = 0; i < b.arguments.size(); ++i) right.emplace_back(pool_.node(b.arguments[i]).skeleton, i);
+    return pair_up(left, right, [&](std::size_t i, std::size_t j) { return match(a.arguments[i], b.arguments[j]); });
+  }
+
+  // Guards are matched last and only help: forms up to sign, offset by the difference of the bounds.
+  void match_range(const TermNode& a, const TermNode& b) {
+    const bool a_lo = a.lo != -kUnbounded, a_hi = a.hi != kUnbounded;
+    bool b_lo = b.lo != -kUnbounded, b_hi = b.hi != kUnbounded;
+    IndexId form = b.form;
+    std::int64_t lo = b.lo, hi = b.hi;
+    if (a_lo != b_lo) {
+      form = pool_.index_scale(form, -1);
+      std::swap(lo, hi);
+      std::swap(b_lo, b_hi);
+      if (b_lo) lo = -lo;
+      if (b_hi) hi = -hi;
+    }
+    if (a_lo && b_lo) guard_equations_.push_back({a.form, pool_.index_scale(form, 1, a.lo - lo)});
+    else if (a_hi && b_hi) guard_equations_.push_back({a.form, pool_.index_scale(form, 1, a.hi - hi)});
+  }
+
+  TermPool& pool_;
+  std::vector<Equation>& equations_;
+  std::vector<Equation>& guard_equations_;
+  Odometer& odometer_;
+};
+
+class Solver {
+ public:
+  Solver(TermPool& pool, const std::vector<std::int64_t>& shape, std::vector<Equation> equations)
+      : pool_(pool), shape_(shape), equations_(std::move(equations)), done_(equations_.size()), solution_(shape.size()) {
+    for (std::size_t d = 0; d < shape.size(); ++d)
+      if (shape[d] == 1) solution_[d] = pool.index_constant(0);
+  }
+
+  const std::vector<IndexId>& solve() {
+    open_loads();
+    done_.assign(equations_.size(), false);
+    while (linear_step() || pair_step() || digit_step()) {
+    }
+    return solution_;
+  }
+
+ private:
+  bool has_bound_variable(IndexId e) const {
+    for (VarId v : pool_.members(pool_.index(e).free))
+      if (pool_.var(v).kind == VarKind::bound) return true;
+    return false;
+  }
+
+  std::optional<std::size_t> dimension_of(VarId v) const {
+    for (std::size_t d = 0; d < shape_.size(); ++d)
+      if (shape_[d] > 1 && pool_.pattern(d, shape_[d]) == v) return d;
+    return std::nullopt;
+  }
+
+  IndexId substitute_solved(IndexId pattern) {
+    Substitution s;
+    for (std::size_t d = 0; d < shape_.size(); ++d)
+      if (solution_[d].valid() && shape_[d] > 1) s.set(pool_.pattern(d, shape_[d]), solution_[d]);
+    return pool_.substitute_index(pattern, s);
+  }
+
+  std::vector<std::size_t> unsolved_in(IndexId pattern) const {
+    std::vector<std::size_t> dims;
+    for (VarId v : pool_.members(pool_.index(pattern).free)) {
+      if (pool_.var(v).kind != VarKind::pattern) continue;
+      const auto d = dimension_of(v);
+      if (d && !solution_[*d].valid()) dims.push_back(*d);
+    }
+    return dims;
+  }
+
+  // Loads of one tensor on both sides: their indices agree.
+  void open_loads() {
+    for (std::size_t i = 0; i < equations_.size(); ++i) {
+      const IndexNode p = pool_.index(equations_[i].pattern);
+      const IndexNode t = pool_.index(equations_[i].term);
+      for (const auto& [a, ka] : p.terms) {
+        if (pool_.atom(a).kind != AtomKind::load) continue;
+        for (const auto& [b, kb] : t.terms) {
+          if (pool_.atom(b).kind != AtomKind::load || pool_.atom(a).tensor != pool_.atom(b).tensor || ka != kb) continue;
+          const std::vector<IndexId> x = pool_.atom(a).indices, y = pool_.atom(b).indices;
+          for (std::size_t k = 0; k < x.size(); ++k) equations_.push_back({x[k], y[k]});
+          if (p.terms.size() > 1 || p.constant != t.constant)
+            equations_.push_back({pool_.index_linear(equations_[i].pattern, 1, pool_.index_load(pool_.atom(a).tensor, x), -ka),
+                                  pool_.index_linear(equations_[i].term, 1, pool_.index_load(pool_.atom(b).tensor, y), -kb)});
+          break;
+        }
+      }
+      if (equations_.size() > 256) return;
+    }
+  }
+
+  // One unsolved variable with a linear occurrence: k*y + rest = n.
+  bool linear_step() {
+    for (std::size_t i = 0; i < equations_.size(); ++i) {
+      if (done_[i]) continue;
+      const IndexId p = substitute_solved(equations_[i].pattern);
+      const std::vector<std::size_t> open = unsolved_in(p);
+      if (open.empty()) {
+        done_[i] = true;
+        continue;
+      }
+      if (open.size() != 1) continue;
+      const std::size_t d = open[0];
+      const VarId v = pool_.pattern(d, shape_[d]);
+      std::int64_t k = 0;
+      std::vector<LinearTerm> others;
+      for (const auto& [a, ka] : pool_.index(p).terms) {
+        if (pool_.atom(a).kind == AtomKind::variable && pool_.atom(a).var == v) k = ka;
+        else others.emplace_back(a, ka);
+      }
+      if (k == 0) continue;
+      const IndexId rest = pool_.index_normal(pool_.index(p).constant, std::move(others));
+      if (pool_.contains(pool_.index(rest).free, v)) continue;
+      const IndexId difference = pool_.index_sub(equations_[i].term, rest);
+      if (has_bound_variable(difference)) continue;
+      if (k == 1 || k == -1) {
+        solution_[d] = pool_.index_scale(difference, k);
+      } else {
+        const IndexNode node = pool_.index(difference);
+        bool divisible = node.constant % k == 0;
+        for (const auto& [a, ka] : node.terms) divisible = divisible && ka % k == 0;
+        if (!divisible) continue;
+        std::vector<LinearTerm> quotient = node.terms;
+        for (auto& [a, ka] : quotient) ka /= k;
+        solution_[d] = pool_.index_normal(node.constant / k, std::move(quotient));
+      }
+      done_[i] = true;
+      return true;
+    }
+    return false;
+  }
+
+  // y from its digits: value(e) = c * value(e div c) + value(e mod c).
+  std::optional<IndexId> value_of(IndexId e, int depth) {
+    for (const Equation& q : equations_)
+      if (q.pattern == e && !has_bound_variable(q.term)) return q.term;
+    if (depth > 4) return std::nullopt;
+    for (const Equation& q : equations_) {
+      const IndexNode p = pool_.index(q.pattern);
+      if (p.constant != 0 || p.terms.size() != 1 || p.terms[0].second != 1 || has_bound_variable(q.term)) continue;
+      const IndexAtom at = pool_.atom(p.terms[0].first);
+      if (at.kind != AtomKind::modulo || at.inner != e) continue;
+      if (const auto high = value_of(pool_.index_div(e, at.divisor), depth + 1)) return pool_.index_linear(*high, at.divisor, q.term, 1);
+    }
+    return std::nullopt;
+  }
+
+  bool pair_step() {
+    for (std::size_t d = 0; d < shape_.size(); ++d) {
+      if (solution_[d].valid()) continue;
+      if (const auto value = value_of(pool_.index_var(pool_.pattern(d, shape_[d])), 0)) {
+        solution_[d] = *value;
+        return true;
+      }
+    }
+    return false;
+  }
+
+  // S*y1 + y2 with 0 <= y2 < S: the variable with the largest coefficient is the quotient.
+  bool digit_step() {
+    for (std::size_t i = 0; i < equations_.size(); ++i) {
+      if (done_[i]) continue;
+      const IndexId p = substitute_solved(equations_[i].pattern);
+      std::int64_t largest = 1;
+      std::optional<std::size_t> who;
+      for (const auto& [a, k] : pool_.index(p).terms) {
+        if (pool_.atom(a).kind != AtomKind::variable || k <= largest) continue;
+        const auto d = dimension_of(pool_.atom(a).var);
+        if (d && !solution_[*d].valid()) {
+          largest = k;
+          who = d;
+        }
+      }
+      if (!who || has_bound_variable(equations_[i].term)) continue;
+      solution_[*who] = pool_.index_div(pool_.index_scale(equations_[i].term, 1, -pool_.index(p).constant), largest);
+      return true;
+    }
+    return false;
+  }
+
+  TermPool& pool_;
+  const std::vector<std::int64_t>& shape_;
+  std::vector<Equation> equations_;
+  std::vector<bool> done_;
+  std::vector<IndexId> solution_;
+};
+
+}  // namespace
+
+bool propose_instances(TermPool& pool, TermId pattern, TermId term, const std::vector<std::int64_t>& shape, int max_tries,
+                       const std::function<bool(const std::vector<IndexId>&)>& accept) {
+  Odometer odometer;
+  std::vector<bool> mentioned(shape.size());
+  for (std::size_t d = 0; d < shape.size(); ++d) mentioned[d] = shape[d] > 1 && pool.contains(pool.node(pattern).free, pool.pattern(d, shape[d]));
+  int tries = 0;
+  do {
+    odometer.restart();
+    std::vector<Equation> equations, guard_equations;
+    Matcher matcher(pool, equations, guard_equations, odometer);
+    if (!matcher.match(pattern, term)) continue;
+    equations.insert(equations.end(), guard_equations.begin(), guard_equations.end());
+    std::vector<IndexId> solution = Solver(pool, shape, std::move(equations)).solve();
+    bool complete = true;
+    for (std::size_t d = 0; d < shape.size(); ++d) {
+      if (!mentioned[d]) solution[d] = pool.index_constant(0);
+      complete = complete && solution[d].valid();
+    }
+    if (complete && accept(solution)) return true;
+  } while (++tries < max_tries && odometer.advance());
+  return false;
+}
+
+}  // namespace shardproof::solvers
