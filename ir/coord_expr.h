@@ -3,6 +3,7 @@
 // Text form, as written in plan files:  expr := term (("+"|"-") term)*
 //   term := integer | integer "*" factor | factor | factor "*" integer
 //   factor := name | "(" expr ")" | factor "/" integer | factor "%" integer     (floor division, modulus)
+// "2*tp/4" is refused: 2*(tp/4) by this grammar, (2*tp)/4 by habit. Parentheses say which.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +43,8 @@ CoordExpr floor_div(const CoordExpr& e, std::int64_t divisor);
 CoordExpr modulo(const CoordExpr& e, std::int64_t divisor);
 
 std::string to_string(const CoordExpr& e);
-// nullopt with a reason in *error (may be null) when the text is malformed, nested deeper than 32, or overflows.
+// nullopt with a reason in *error (may be null) when the text is malformed, nested deeper than 32, or overflows;
+// also beyond 4096 characters.
 std::optional<CoordExpr> parse_coord_expr(std::string_view text, std::string* error = nullptr);
 void for_each_variable(const CoordExpr& e, const std::function<void(const std::string&)>& visit);
 // Value under an assignment of variables; throws std::overflow_error.
