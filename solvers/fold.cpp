@@ -1,0 +1,444 @@
+#include "solvers/fold.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "solvers/unify.h"
+
+namespace shardproof::solvers {
+
+namespace {
+constexpr std::size_t kMaxCandidates = 24;   // variants tried per term
+constexpr int kMaxTries = 64;                // pairings tried per variant
+constexpr std::int32_t kVariantSize = 160;   // larger unfolded variants are not registered
+constexpr std::int32_t kRefoldSize = 400;    // larger terms are not refolded
+}  // namespace
+
+Content Folder::split_content(TermId term) {
+  Content content{Rational(1), {}, {}, term};
+  const std::vector<Monomial> monomials = pool_.monomials_of(term);
+  if (monomials.empty()) return content;
+  // Rational content, positive by the coefficient of the monomial with the smallest skeleton.
+  std::int64_t num = 0, den = 1;
+  for (const Monomial& m : monomials) {
+    num = std::gcd(num, m.coefficient.num);
+    den = ir::checked_mul(den, m.coefficient.den / std::gcd(den, m.coefficient.den));
+  }
+  content.rational = Rational(num, den);
+  std::uint64_t smallest = ~std::uint64_t{0};
+  bool negative = false;
+  for (const Monomial& m : monomials) {
+    std::uint64_t key = 0;
+    for (const Factor& f : m.factors) key += combine(pool_.node(f.term).skeleton, hash_int(f.power));
+    key = mix(key);
+    if (key < smallest) {
+      smallest = key;
+      negative = ir::sign(m.coefficient) < 0;
+    }
+  }
+  if (negative) content.rational = -content.rational;
+  // Factors common to all monomials.
+  for (const Factor& f : monomials[0].factors) {
+    const TermNode& n = pool_.node(f.term);
+    const bool guard = n.kind == TermKind::range;
+    const bool scalar = n.kind == TermKind::access && n.free.value == 0;
+    if (!guard && !scalar) continue;
+    std::int32_t power = f.power;
+    bool everywhere = true;
+    for (const Monomial& m : monomials) {
+      const auto it = std::find_if(m.factors.begin(), m.factors.end(), [&](const Factor& g) { return g.term == f.term; });
+      if (it == m.factors.end() || (it->power > 0) != (power > 0)) {
+        everywhere = false;
+        break;
+      }
+      if (power > 0 ? it->power < power : it->power > power) power = it->power;
+    }
+    if (!everywhere) continue;
+    if (guard) content.guards.push_back(f.term);
+    else content.scalars.push_back({f.term, power});
+  }
+  if (content.rational.is_one() && content.guards.empty() && content.scalars.empty()) return content;
+  std::vector<Monomial> rest = monomials;
+  const Rational inverse = ir::inverse(content.rational);
+  for (Monomial& m : rest) {
+    m.coefficient = m.coefficient * inverse;
+    for (Factor& f : m.factors) {
+      for (TermId g : content.guards)
+        if (f.term == g) f.power = 0;
+      for (const Factor& s : content.scalars)
+        if (f.term == s.term) f.power -= s.power;
+    }
+    std::erase_if(m.factors, [](const Factor& f) { return f.power == 0; });
+  }
+  content.core = pool_.poly(std::move(rest));
+  return content;
+}
+
+TermId Folder::rebuild(const Content& content, TermId core) {
+  std::vector<Factor> factors = content.scalars;
+  for (TermId g : content.guards) factors.push_back({g, 1});
+  return pool_.mul(pool_.product(factors, content.rational), core);
+}
+
+bool Folder::is_folded(TermId term) const {
+  const std::vector<Monomial> monomials = pool_.monomials_of(term);
+  std::set<std::vector<TermId>> guard_sets;
+  for (const Monomial& m : monomials) {
+    std::vector<TermId> guards;
+    int accesses = 0;
+    for (const Factor& f : m.factors) {
+      const TermNode& n = pool_.node(f.term);
+      if (n.kind == TermKind::range) {
+        guards.push_back(f.term);
+      } else if (n.kind == TermKind::access && n.free.value == 0) {
+        continue;
+      } else if ((n.kind == TermKind::access || n.kind == TermKind::index_value) && f.power == 1) {
+        ++accesses;
+      } else if (n.kind == TermKind::apply && n.function == Function::negative_infinity) {
+        continue;
+      } else {
+        return false;
+      }
+    }
+    if (accesses > 1) return false;
+    if (monomials.size() > 1 && !guard_sets.insert(guards).second) {
+      return false;
+    }
+  }
+  return true;
+}
+
+std::vector<TensorId> Folder::atoms_in(TermId term) const {
+  std::set<TensorId> found;
+  std::set<TermId> seen;
+  const std::function<void(TermId)> visit = [&](TermId t) {
+    if (!seen.insert(t).second) return;
+    const TermNode& n = pool_.node(t);
+    if (n.kind == TermKind::access && atoms_.has_definition(n.tensor)) found.insert(n.tensor);
+    for (const Monomial& m : n.monomials)
+      for (const Factor& f : m.factors) visit(f.term);
+    for (TermId a : n.arguments) visit(a);
+    if (n.kind == TermKind::reduce) visit(n.body);
+  };
+  visit(term);
+  return {found.begin(), found.end()};
+}
+
+std::optional<TermId> Folder::match_core(TermId core, const std::vector<TermId>& guards) {
+  const TermNode& n = pool_.node(core);
+  if (n.kind == TermKind::access || n.kind == TermKind::range || n.kind == TermKind::index_value) return std::nullopt;
+  const std::vector<std::size_t> candidates = atoms_.variants_with_skeleton(n.skeleton);
+  for (std::size_t c = 0; c < candidates.size() && c < kMaxCandidates; ++c) {
+    const Variant variant = atoms_.variant(candidates[c]);
+    std::optional<TermId> result;
+    propose_instances(pool_, variant.pattern, core, pool_.tensor(variant.tensor).shape, kMaxTries,
+                      [&](const std::vector<IndexId>& indices) {
+                        result = atoms_.accept(core, candidates[c], indices, guards);
+                        return result.has_value();
+                      });
+    if (result) return result;
+  }
+  return std::nullopt;
+}
+
+std::optional<TermId> Folder::match(TermId term, const std::vector<TermId>& guards) {
+  if (pool_.as_constant(term)) return std::nullopt;
+  Content content = split_content(term);
+  std::vector<TermId> all = guards;
+  all.insert(all.end(), content.guards.begin(), content.guards.end());
+  const auto attempt = [&](const Content& c) -> std::optional<TermId> {
+    if (const auto r = match_core(c.core, all)) return rebuild(c, *r);
+    if (pool_.node(c.core).kind == TermKind::poly && pool_.node(c.core).monomials.size() > 1)
+      if (const auto r = match_core(pool_.scale(c.core, Rational(-1)), all)) return rebuild(c, pool_.scale(*r, Rational(-1)));
+    return std::nullopt;
+  };
+  if (const auto r = attempt(content)) return r;
+  if (content.scalars.empty()) return std::nullopt;
+  // Definitions may keep scalar factors that all their terms share.
+  content.core = pool_.mul(content.core, pool_.product(content.scalars, Rational(1)));
+  content.scalars.clear();
+  return attempt(content);
+}
+
+TermId Folder::fold(TermId term) {
+  if (memo_generation_ != atoms_.generation()) {  // "does not fold" is stale once an atom is added
+    memo_.clear();
+    memo_generation_ = atoms_.generation();
+  }
+  return fold_under(term, {});
+}
+
+TermId Folder::fold_under(TermId term, const std::vector<TermId>& guards) {
+  const TermKind kind = pool_.node(term).kind;
+  if (kind == TermKind::access || kind == TermKind::range || kind == TermKind::index_value) return term;
+  if (guards.empty()) {
+    if (auto it = memo_.find(term.value); it != memo_.end()) return it->second;
+  }
+  TermId result = term;
+  if (kind == TermKind::poly) {
+    result = fold_poly(term, guards);
+  } else if (kind == TermKind::reduce) {
+    result = fold_reduce(term, guards);
+  } else {
+    const TermNode& n = pool_.node(term);
+    if (const auto whole = match(term, guards)) {
+      result = *whole;
+    } else {
+      std::vector<TermId> arguments;
+      for (TermId a : n.arguments) arguments.push_back(fold_under(a, guards));
+      if (arguments != n.arguments) {
+        result = pool_.apply(n.function, std::move(arguments));
+        if (const auto again = match(result, guards)) result = *again;
+      }
+    }
+  }
+  if (guards.empty()) {
+    memo_[term.value] = result;
+    memo_[result.value] = result;
+  }
+  return result;
+}
+
+TermId Folder::fold_monomial(const Monomial& m, const std::vector<TermId>& guards) {
+  std::vector<TermId> inner = guards;
+  for (const Factor& f : m.factors)
+    if (pool_.is_guard(f.term)) inner.push_back(f.term);
+  std::vector<Factor> factors;
+  for (const Factor& f : m.factors) factors.push_back({fold_under(f.term, inner), f.power});
+  const TermId product = pool_.product(factors, m.coefficient);
+  if (m.factors.size() < 2 && product == pool_.product(m.factors, m.coefficient)) return product;
+  if (const auto whole = match(product, guards)) return *whole;
+  return product;
+}
+
+// All monomials carry a guard on one form: fold what stands under each range of it as a whole.
+std::optional<TermId> Folder::fold_by_guard_form(TermId term, const std::vector<TermId>& guards) {
+  const std::vector<Monomial> monomials = pool_.monomials_of(term);
+  if (monomials.size() < 2) return std::nullopt;
+  for (const Factor& candidate : monomials[0].factors) {
+    if (!pool_.is_guard(candidate.term)) continue;
+    const IndexId form = pool_.node(candidate.term).form;
+    std::map<TermId, std::vector<Monomial>> groups;
+    bool all = true;
+    for (const Monomial& m : monomials) {
+      TermId guard;
+      Monomial rest{m.coefficient, {}};
+      for (const Factor& f : m.factors) {
+        if (pool_.is_guard(f.term) && pool_.node(f.term).form == form) guard = f.term;
+        else rest.factors.push_back(f);
+      }
+      if (!guard.valid()) {
+        all = false;
+        break;
+      }
+      groups[guard].push_back(std::move(rest));
+    }
+    if (!all) continue;
+    std::vector<TermId> pieces;
+    bool changed = false;
+    for (auto& [guard, group] : groups) {
+      const TermId body = pool_.poly(std::move(group));
+      std::vector<TermId> inner = guards;
+      inner.push_back(guard);
+      const TermId folded = fold_under(body, inner);
+      changed = changed || folded != body;
+      pieces.push_back(pool_.mul(guard, folded));
+    }
+    if (changed) return pool_.sum(pieces);
+  }
+  return std::nullopt;
+}
+
+TermId Folder::fold_poly(TermId term, const std::vector<TermId>& guards) {
+  if (pool_.as_constant(term)) return term;
+  if (const auto whole = match(term, guards)) return *whole;
+  if (const auto pieces = fold_by_guard_form(term, guards)) {
+    if (const auto whole = match(*pieces, guards)) return *whole;
+    return *pieces;
+  }
+  std::vector<TermId> parts;
+  for (const Monomial& m : pool_.monomials_of(term)) parts.push_back(fold_monomial(m, guards));
+  TermId result = pool_.sum(parts);
+  if (result != term) {
+    if (const auto whole = match(result, guards)) return *whole;
+  }
+  // Monomials under one set of guards may form an atom together.
+  const std::vector<Monomial> monomials = pool_.monomials_of(result);
+  std::map<std::vector<Factor>, std::vector<Monomial>> groups;
+  for (const Monomial& m : monomials) {
+    std::vector<Factor> own;
+    Monomial rest{m.coefficient, {}};
+    for (const Factor& f : m.factors) (pool_.is_guard(f.term) ? own : rest.factors).push_back(f);
+    groups[own].push_back(std::move(rest));
+  }
+  if (groups.size() < 2) return result;
+  bool changed = false;
+  std::vector<TermId> pieces;
+  for (auto& [own, group] : groups) {
+    std::vector<TermId> inner = guards;
+    for (const Factor& g : own) inner.push_back(g.term);
+    const bool several = group.size() > 1;
+    TermId body = pool_.poly(std::move(group));
+    if (several) {
+      if (const auto whole = match(body, inner)) {
+        body = *whole;
+        changed = true;
+      }
+    }
+    pieces.push_back(pool_.mul(pool_.product(own, Rational(1)), body));
+  }
+  return changed ? pool_.sum(pieces) : result;
+}
+
+TermId Folder::fold_reduce(TermId term, const std::vector<TermId>& guards) {
+  if (const auto whole = match(term, guards)) return *whole;
+  TermId result = term;
+  {
+    TermPool::FreshScope scope(pool_);
+    std::vector<VarId> vars;
+    const Reduction op = pool_.node(term).reduction;
+    const TermId body = pool_.open(term, scope, vars);
+    const TermId folded = fold_under(body, guards);
+    if (folded != body) {
+      result = pool_.reduce(op, std::move(vars), folded);
+      const TermKind kind = pool_.node(result).kind;
+      if (kind == TermKind::access) return result;
+      if (const auto whole = match(result, guards)) return *whole;
+      if (kind != TermKind::reduce) return result;
+    }
+  }
+  // A product of sums that share variables: fold an inner sum over part of the variables.
+  const TermNode& n = pool_.node(result);
+  if (n.reduction != Reduction::sum || n.bound.size() < 2 || n.bound.size() > 4) return result;
+  TermPool::FreshScope scope(pool_);
+  std::vector<VarId> vars;
+  const TermId body = pool_.open(result, scope, vars);
+  const std::vector<Monomial> monomials = pool_.monomials_of(body);
+  if (monomials.size() != 1) return result;
+  for (unsigned mask = 1; mask + 1 < (1U << vars.size()); ++mask) {
+    std::vector<VarId> inner_vars, outer_vars;
+    for (std::size_t i = 0; i < vars.size(); ++i) ((mask >> i & 1U) ? inner_vars : outer_vars).push_back(vars[i]);
+    const VarSetId inner_set = pool_.var_set(inner_vars);
+    std::vector<Factor> inside, outside;
+    for (const Factor& f : monomials[0].factors) (pool_.intersects(pool_.node(f.term).free, inner_set) ? inside : outside).push_back(f);
+    if (outside.empty()) continue;
+    const TermId inner = pool_.reduce(Reduction::sum, inner_vars, pool_.product(inside, Rational(1)));
+    if (pool_.node(inner).kind != TermKind::reduce) continue;
+    const auto whole = match(inner, guards);
+    if (!whole) continue;
+    const TermId outer = pool_.reduce(Reduction::sum, outer_vars, pool_.mul(pool_.product(outside, monomials[0].coefficient), *whole));
+    return fold_under(outer, guards);
+  }
+  return result;
+}
+
+bool Folder::accesses_in_range(TermId term) const {
+  const TermNode& n = pool_.node(term);
+  if (n.kind == TermKind::access) {
+    const std::vector<std::int64_t>& shape = pool_.tensor(n.tensor).shape;
+    for (std::size_t d = 0; d < shape.size(); ++d)
+      if (pool_.index(n.indices[d]).lo < 0 || pool_.index(n.indices[d]).hi >= shape[d]) return false;
+  }
+  for (const Monomial& m : n.monomials)
+    for (const Factor& f : m.factors)
+      if (!accesses_in_range(f.term)) return false;
+  for (TermId a : n.arguments)
+    if (!accesses_in_range(a)) return false;
+  return n.kind != TermKind::reduce || accesses_in_range(n.body);
+}
+
+TermId Folder::define(const std::string& name, TermId value) {
+  value = fold(value);
+  if (is_folded(value)) return value;
+  Content content = split_content(value);
+  // A guard may leave the definition only if the rest is meaningful where the guard is false.
+  if (!content.guards.empty() && !accesses_in_range(content.core)) {
+    std::vector<Factor> guards;
+    for (TermId g : content.guards) guards.push_back({g, 1});
+    content.core = pool_.mul(pool_.product(guards, Rational(1)), content.core);
+    content.guards.clear();
+  }
+  TermId core = fold(content.core);
+  if (!is_folded(core)) {
+    Content again = split_content(core);
+    if (again.guards.empty() && (!again.rational.is_one() || !again.scalars.empty())) {
+      content.rational = content.rational * again.rational;
+      content.scalars.insert(content.scalars.end(), again.scalars.begin(), again.scalars.end());
+      core = again.core;
+    }
+    std::vector<VarId> dims;
+    for (VarId v : pool_.members(pool_.node(core).free)) dims.push_back(v);
+    std::sort(dims.begin(), dims.end(), [&](VarId a, VarId b) { return pool_.var(a).name < pool_.var(b).name; });
+    const TensorId tensor = atoms_.define(name, dims, core);
+    add_variants(tensor);
+    std::vector<IndexId> indices;
+    for (VarId v : dims) indices.push_back(pool_.index_var(v));
+    core = pool_.access(tensor, std::move(indices));
+  }
+  return rebuild(content, core);
+}
+
+void Folder::add_variants(TensorId tensor) {
+  const TermId definition = atoms_.definition(tensor);
+  const auto add = [&](TermId pattern) {
+    if (pattern == definition || pool_.node(pattern).size > kVariantSize) return;
+    const Content content = split_content(pattern);
+    const TermId core = pool_.scale(pattern, ir::inverse(content.rational));
+    if (pool_.node(core).kind == TermKind::access || pool_.as_constant(core)) return;
+    atoms_.add_variant({tensor, core, ir::inverse(content.rational)});
+  };
+  try {
+    add(atoms_.unfold(definition, [](TensorId) { return true; }));
+    add(atoms_.unfold(definition, [this](TensorId t) { return !atoms_.has_reduction(t); }));
+  } catch (const BudgetExceeded& e) {
+    if (e.what_kind != BudgetExceeded::What::size) throw;  // a variant too large to keep is simply not kept
+  }
+}
+
+TermId Folder::refold(TermId term) {
+  TermId best = fold(term);
+  if (is_folded(best) || pool_.node(best).size > kRefoldSize) return best;
+  const std::vector<TensorId> candidates = atoms_in(best);
+  if (candidates.size() > 16) return best;
+  const auto try_unfolding = [&](TermId start, const std::function<bool(TensorId)>& select) -> std::optional<TermId> {
+    const TermId unfolded = atoms_.unfold(start, select);
+    if (unfolded == start || pool_.node(unfolded).size > 2 * kRefoldSize) return std::nullopt;
+    const TermId folded = fold(unfolded);
+    if (is_folded(folded)) return folded;
+    return std::nullopt;
+  };
+  try {
+    for (TensorId a : candidates)
+      if (const auto r = try_unfolding(best, [&](TensorId t) { return t == a; })) return *r;
+    if (const auto r = try_unfolding(best, [](TensorId) { return true; })) return *r;
+    for (TensorId a : candidates) {
+      TermId current = atoms_.unfold(best, [&](TensorId t) { return t == a; });
+      for (int level = 0; level < 2; ++level) {
+        const TermId next = atoms_.unfold(current, [&](TensorId t) { return !atoms_.has_reduction(t); });
+        if (next == current || pool_.node(next).size > 2 * kRefoldSize) break;
+        current = next;
+        const TermId folded = fold(current);
+        if (is_folded(folded)) return folded;
+      }
+    }
+  } catch (const BudgetExceeded& e) {
+    if (e.what_kind != BudgetExceeded::What::size) throw;
+  }
+  return best;
+}
+
+std::optional<Folder::NearMiss> Folder::near_miss(TermId term) {
+  const Content content = split_content(term);
+  for (std::size_t i : atoms_.variants_with_skeleton(pool_.node(content.core).skeleton)) {
+    const Variant& v = atoms_.variant(i);
+    const TermNode& a = pool_.node(v.pattern);
+    const TermNode& b = pool_.node(content.core);
+    bool same = a.kind == b.kind && a.bound.size() == b.bound.size();
+    for (std::size_t k = 0; same && k < a.bound.size(); ++k) same = pool_.var(a.bound[k]).extent == pool_.var(b.bound[k]).extent;
+    return NearMiss{v.tensor, same};
+  }
+  return std::nullopt;
+}
+
+}  // namespace shardproof::solvers

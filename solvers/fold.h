@@ -1,0 +1,70 @@
+// Folding: rewriting a term with accesses to reference atoms. The result always equals the input (each step
+// goes through AtomTable::accept); how it is searched for is not trusted.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "solvers/atoms.h"
+
+namespace shardproof::solvers {
+
+// term == multiplier * core, where the multiplier collects what is common to all monomials: a rational, scalar
+// accesses (no free variable) and guards. The core's rational content is 1 and its sign depends on skeletons
+// only, so instances of one definition have instances of one core.
+struct Content {
+  Rational rational;
+  std::vector<Factor> scalars;
+  std::vector<TermId> guards;
+  TermId core;
+};
+
+class Folder {
+ public:
+  explicit Folder(AtomTable& atoms) : atoms_(atoms), pool_(atoms.pool()) {}
+
+  TermId fold(TermId term);
+  // Like fold, and if that leaves an unfolded term, tries again after unfolding one or two levels of single
+  // atoms: finds values whose grouping differs from the reference's. Costly: for values that matter.
+  TermId refold(TermId term);
+  // At most one non-scalar access per monomial, and different monomials under different guards.
+  bool is_folded(TermId term) const;
+
+  // Reference side: gives `value` (over element variables) a folded form, defining an atom for its core if it has
+  // none yet. The atom is named `name`.
+  TermId define(const std::string& name, TermId value);
+
+  Content split_content(TermId term);
+  // Distinct atoms with definitions in a term.
+  std::vector<TensorId> atoms_in(TermId term) const;
+  AtomTable& atoms() { return atoms_; }
+
+  // A definition that has the same shape as `term` but with other extents or bounds (a partial) or indices.
+  struct NearMiss {
+    TensorId tensor;
+    bool same_extents = false;
+  };
+  std::optional<NearMiss> near_miss(TermId term);
+
+ private:
+  TermId fold_under(TermId term, const std::vector<TermId>& guards);
+  TermId fold_poly(TermId term, const std::vector<TermId>& guards);
+  TermId fold_monomial(const Monomial& m, const std::vector<TermId>& guards);
+  TermId fold_reduce(TermId term, const std::vector<TermId>& guards);
+  std::optional<TermId> fold_by_guard_form(TermId term, const std::vector<TermId>& guards);
+  std::optional<TermId> match(TermId term, const std::vector<TermId>& guards);
+  std::optional<TermId> match_core(TermId core, const std::vector<TermId>& guards);
+  TermId rebuild(const Content& content, TermId core);
+  bool accesses_in_range(TermId term) const;
+  void add_variants(TensorId tensor);
+
+  AtomTable& atoms_;
+  TermPool& pool_;
+  std::unordered_map<std::int32_t, TermId> memo_;
+  std::size_t memo_generation_ = 0;
+};
+
+}  // namespace shardproof::solvers
