@@ -50,8 +50,8 @@ struct Report {
   Verdict verdict = Verdict::unknown;
   std::vector<ir::Diagnostic> diagnostics;  // most important first; at most one per cause
   Obligations obligations;
-  std::vector<std::string> assumptions;     // what the verdict rests on; listed with the good one too
-  std::string unknown_reason;               // verdict == unknown: one sentence, with the place
+  std::vector<std::string> assumptions;  // what the verdict rests on; listed with the good one too
+  std::string unknown_reason;            // verdict == unknown: one sentence, with the place
   Statistics statistics;
 };
 

@@ -1,0 +1,150 @@
+#include "verifier/render_json.h"
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+#include "verifier/render_text.h"
+
+namespace shardproof::verifier {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json position(const ir::SourceFile& source, std::uint32_t offset) {
+  const ir::LineColumn at = source.line_column(offset);
+  return {{"line", at.line}, {"column", at.column}, {"offset", offset}};
+}
+
+// Adds path, start and end; spans are meaningless without a source.
+void add_place(Json& object, const ir::SourceFile* source, ir::Span span) {
+  if (source == nullptr) return;
+  object["path"] = source->path();
+  object["start"] = position(*source, span.begin);
+  object["end"] = position(*source, span.end);
+}
+
+void add_text(Json& object, const char* key, const std::string& text) {
+  if (!text.empty()) object[key] = text;
+}
+
+std::string_view applicability_name(ir::Applicability applicability) {
+  switch (applicability) {
+    case ir::Applicability::verified:
+      return "verified";
+    case ir::Applicability::plausible:
+      return "plausible";
+    case ir::Applicability::display_only:
+      return "display-only";
+  }
+  return "display-only";
+}
+
+Json subject_json(const ir::Subject& subject) {
+  Json object = Json::object();
+  add_text(object, "value", subject.value);
+  add_text(object, "reference", subject.reference);
+  add_text(object, "instruction", subject.instruction);
+  add_text(object, "axis", subject.axis);
+  add_text(object, "rank", subject.rank);
+  return object;
+}
+
+Json fix_json(const ir::Fix& fix, const ir::SourceFile* source) {
+  Json edits = Json::array();
+  for (const ir::Edit& edit : fix.edits) {
+    Json object = Json::object();
+    add_place(object, source, edit.span);
+    object["content"] = edit.content;
+    edits.push_back(std::move(object));
+  }
+  return {
+      {"message", fix.message}, {"applicability", applicability_name(fix.applicability)}, {"edits", std::move(edits)}};
+}
+
+Json diagnostic_json(const ir::Diagnostic& diagnostic, const ir::SourceFile* source) {
+  Json labels = Json::array();
+  for (const ir::Label& label : diagnostic.labels) {
+    Json object = {{"primary", label.primary}};
+    if (label.span.known()) add_place(object, source, label.span);
+    add_text(object, "text", label.text);
+    labels.push_back(std::move(object));
+  }
+  Json object = {{"code", diagnostic.code},
+                 {"name", diagnostic.name},
+                 {"severity", severity_name(diagnostic.severity)},
+                 {"message", diagnostic.message},
+                 {"subject", subject_json(diagnostic.subject)},
+                 {"labels", std::move(labels)}};
+  add_text(object, "expected", diagnostic.expected);
+  add_text(object, "found", diagnostic.found);
+  if (!diagnostic.notes.empty()) object["notes"] = diagnostic.notes;
+  object["places"] = diagnostic.places;
+  if (diagnostic.fix) object["fix"] = fix_json(*diagnostic.fix, source);
+  object["fingerprint"] = fingerprint(diagnostic);
+  return object;
+}
+
+// Runs of digits become one '#': layer 7 and layer 12 are the same finding.
+std::string without_numbers(std::string_view text) {
+  std::string pattern;
+  for (const char c : text) {
+    const bool digit = c >= '0' && c <= '9';
+    if (!digit) pattern += c;
+    if (digit && (pattern.empty() || pattern.back() != '#')) pattern += '#';
+  }
+  return pattern;
+}
+
+}  // namespace
+
+std::string fingerprint(const ir::Diagnostic& diagnostic) {
+  std::uint64_t hash = 14695981039346656037ULL;  // FNV-1a
+  const auto mix = [&](std::string_view text) {
+    for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
+    hash = (hash ^ 0xFFU) * 1099511628211ULL;
+  };
+  mix(diagnostic.code);
+  mix(without_numbers(diagnostic.subject.value));
+  mix(without_numbers(diagnostic.subject.reference));
+  mix(without_numbers(diagnostic.subject.instruction));
+  mix(diagnostic.subject.axis);
+  char digits[17];
+  std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(hash));
+  return digits;
+}
+
+void render_json(const Report& report, const ir::SourceFile* source, std::string_view path, const JsonOptions& options,
+                 std::ostream& out) {
+  Json diagnostics = Json::array();
+  for (const ir::Diagnostic& diagnostic : report.diagnostics)
+    diagnostics.push_back(diagnostic_json(diagnostic, source));
+  Json object = {{"schema", "shardproof-report/1"},
+                 {"tool", {{"name", "shardproof"}, {"version", options.tool_version}}},
+                 {"verdict", verdict_name(report.verdict)},
+                 {"plan", {{"path", source != nullptr ? std::string_view(source->path()) : path}}},
+                 {"obligations",
+                  {{"total", report.obligations.total()},
+                   {"proved", report.obligations.proved},
+                   {"refuted", report.obligations.refuted},
+                   {"unknown", report.obligations.unknown},
+                   {"by_z3", report.obligations.by_z3}}},
+                 {"assumptions", report.assumptions}};
+  add_text(object, "unknown_reason", report.unknown_reason);
+  object["diagnostics"] = std::move(diagnostics);
+  if (options.statistics) {
+    const Statistics& statistics = report.statistics;
+    object["statistics"] = {{"seconds", statistics.seconds},
+                            {"peak_bytes", statistics.peak_bytes},
+                            {"reference_instructions", statistics.reference_instructions},
+                            {"plan_instructions", statistics.plan_instructions},
+                            {"z3_queries", statistics.z3_queries},
+                            {"folds", statistics.folds}};
+  }
+  object["exit_code"] = exit_code(report.verdict);
+  // Names from the plan may hold bytes that are not UTF-8.
+  out << object.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
+}
+
+}  // namespace shardproof::verifier

@@ -1,0 +1,207 @@
+#include "verifier/render_text.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <ostream>
+
+#include "verifier/rules.h"
+#include "verifier/source_excerpt.h"
+
+namespace shardproof::verifier {
+
+namespace {
+
+Ink ink_of(ir::Severity severity) {
+  switch (severity) {
+    case ir::Severity::error:
+      return Ink::error;
+    case ir::Severity::warning:
+      return Ink::warning;
+    case ir::Severity::note:
+      return Ink::note;
+  }
+  return Ink::bold;
+}
+
+const ir::Label* primary_label(const ir::Diagnostic& diagnostic) {
+  const auto found = std::find_if(diagnostic.labels.begin(), diagnostic.labels.end(),
+                                  [](const ir::Label& label) { return label.primary && label.span.known(); });
+  return found == diagnostic.labels.end() ? nullptr : &*found;
+}
+
+// "plans/a.json:1181:15", or what is known of it.
+std::string place(const ir::Diagnostic& diagnostic, const ir::SourceFile* source, std::string_view path) {
+  const std::string file = printable(source != nullptr ? source->path() : path);
+  const ir::Label* label = primary_label(diagnostic);
+  if (source == nullptr || label == nullptr) return file;
+  const ir::LineColumn start = source->line_column(label->span.begin);
+  return file + ":" + std::to_string(start.line) + ":" + std::to_string(start.column);
+}
+
+std::string plural(std::int64_t count, std::string_view noun) {
+  return std::to_string(count) + " " + std::string(noun) + (count == 1 ? "" : "s");
+}
+
+std::size_t gutter_width(const ir::Diagnostic& diagnostic, const ir::SourceFile* source) {
+  std::size_t line = 1;
+  const auto look = [&](ir::Span span) {
+    if (source != nullptr) line = std::max<std::size_t>(line, source->line_column(span.end).line);
+  };
+  for (const ir::Label& label : diagnostic.labels) look(label.span);
+  if (diagnostic.fix) {
+    for (const ir::Edit& edit : diagnostic.fix->edits) look(edit.span);
+  }
+  // At least three: the width of the "..." between distant lines.
+  return std::max<std::size_t>(3, decimal_digits(line));
+}
+
+std::string_view applicability_note(ir::Applicability applicability) {
+  switch (applicability) {
+    case ir::Applicability::verified:
+      return "verified: with this edit the plan was verified again and this defect is gone";
+    case ir::Applicability::plausible:
+      return "plausible: the value is right with this edit; the whole plan was not verified again";
+    case ir::Applicability::display_only:
+      return "";
+  }
+  return "";
+}
+
+void render_finding(const ir::Diagnostic& diagnostic, const ir::SourceFile* source, std::string_view path,
+                    const TextOptions& options, std::ostream& out) {
+  const ExcerptStyle style{options.color, options.max_width, gutter_width(diagnostic, source)};
+  const std::string indent(style.gutter, ' ');
+  const auto fact = [&](std::string_view key, std::string_view text) {
+    if (text.empty()) return;
+    out << paint(indent + " = ", Ink::line_number, options.color) << key << printable(text) << "\n";
+  };
+  const Ink ink = ink_of(diagnostic.severity);
+  out << paint(std::string(severity_name(diagnostic.severity)) + "[" + diagnostic.code + "]", ink, options.color)
+      << paint(": " + printable(diagnostic.message), Ink::bold, options.color) << "\n";
+  out << paint(std::string(style.gutter - 1, ' ') + "--> ", Ink::line_number, options.color)
+      << place(diagnostic, source, path) << "\n";
+  if (source != nullptr) print_labels(*source, diagnostic.labels, ink, style, out);
+  if (primary_label(diagnostic) == nullptr || source == nullptr) {
+    fact("in:       ", diagnostic.subject.instruction);
+    for (const ir::Label& label : diagnostic.labels) fact("", label.text);
+  } else if (!diagnostic.expected.empty() || !diagnostic.found.empty() || !diagnostic.subject.rank.empty()) {
+    out << paint(indent + " |", Ink::line_number, options.color) << "\n";
+  }
+  fact("expected: ", diagnostic.expected);
+  fact("found:    ", diagnostic.found);
+  fact("on:       ", diagnostic.subject.rank);
+  for (const std::string& note : diagnostic.notes) {
+    out << paint("note", Ink::note, options.color) << ": " << printable(note) << "\n";
+  }
+  if (diagnostic.places > 1) {
+    out << paint("note", Ink::note, options.color) << ": the same cause is found at "
+        << plural(diagnostic.places, "place") << "; this is the first\n";
+  }
+  if (!diagnostic.fix) return;
+  out << paint("help", Ink::help, options.color) << ": " << printable(diagnostic.fix->message) << "\n";
+  if (source != nullptr && !diagnostic.fix->edits.empty()) {
+    print_edits(*source, diagnostic.fix->edits, style, out);
+  }
+  fact("", applicability_note(diagnostic.fix->applicability));
+}
+
+std::int64_t count_errors(const Report& report) {
+  return std::count_if(report.diagnostics.begin(), report.diagnostics.end(),
+                       [](const ir::Diagnostic& d) { return d.severity == ir::Severity::error; });
+}
+
+std::string defects(const Report& report) {
+  std::int64_t places = 0;
+  for (const ir::Diagnostic& diagnostic : report.diagnostics) {
+    if (diagnostic.severity == ir::Severity::error) places += diagnostic.places;
+  }
+  const std::int64_t errors = count_errors(report);
+  return plural(errors, "defect") + (places > errors ? " (" + std::to_string(places) + " places)" : "");
+}
+
+std::string obligation_counts(const Obligations& obligations) {
+  return plural(obligations.total(), "obligation") + ": " + std::to_string(obligations.proved) + " proved, " +
+         std::to_string(obligations.refuted) + " refuted, " + std::to_string(obligations.unknown) + " unknown";
+}
+
+std::string seconds_text(double seconds) {
+  char buffer[32];
+  std::snprintf(buffer, sizeof buffer, seconds < 1 ? "%.2f s" : "%.1f s", seconds);
+  return buffer;
+}
+
+void render_assumptions(const Report& report, std::ostream& out) {
+  if (report.assumptions.empty()) return;
+  out << "assumptions:\n";
+  for (const std::string& assumption : report.assumptions) out << "  - " << printable(assumption) << "\n";
+}
+
+}  // namespace
+
+std::string_view severity_name(ir::Severity severity) {
+  switch (severity) {
+    case ir::Severity::error:
+      return "error";
+    case ir::Severity::warning:
+      return "warning";
+    case ir::Severity::note:
+      return "note";
+  }
+  return "note";
+}
+
+std::string verdict_line(const Report& report, bool timing) {
+  std::string line;
+  switch (report.verdict) {
+    case Verdict::equivalent:
+      line = "plan is equivalent to its reference: " + plural(report.obligations.proved, "obligation") + " proved (" +
+             std::to_string(report.obligations.by_z3) + " by Z3), " + std::to_string(report.obligations.unknown) +
+             " unknown";
+      break;
+    case Verdict::not_equivalent:
+      line =
+          "plan is not equivalent to its reference: " + defects(report) + "; " + obligation_counts(report.obligations);
+      break;
+    case Verdict::unknown:
+      line = "plan is not proved equivalent to its reference, nor disproved: " +
+             (report.unknown_reason.empty() ? defects(report) : printable(report.unknown_reason)) + "; " +
+             obligation_counts(report.obligations);
+      break;
+    case Verdict::invalid:
+      return "plan cannot be verified: " + plural(count_errors(report), "error");
+  }
+  if (timing) line += "; " + seconds_text(report.statistics.seconds);
+  return line;
+}
+
+void render_full(const Report& report, const ir::SourceFile* source, std::string_view path, const TextOptions& options,
+                 std::ostream& out) {
+  for (const ir::Diagnostic& diagnostic : report.diagnostics) {
+    render_finding(diagnostic, source, path, options, out);
+    out << "\n";
+  }
+  if (options.quiet) return;
+  const Ink ink = report.verdict == Verdict::equivalent ? Ink::help
+                  : report.verdict == Verdict::unknown  ? Ink::warning
+                                                        : Ink::error;
+  out << paint(verdict_line(report, options.timing), ink, options.color) << "\n";
+  if (report.verdict != Verdict::invalid) render_assumptions(report, out);
+  if (!report.diagnostics.empty() && find_rule(report.diagnostics.front().code) != nullptr) {
+    out << "for more about this finding, run `shardproof explain " << report.diagnostics.front().code << "`\n";
+  }
+}
+
+void render_concise(const Report& report, const ir::SourceFile* source, std::string_view path,
+                    const TextOptions& options, std::ostream& out) {
+  for (const ir::Diagnostic& diagnostic : report.diagnostics) {
+    out << place(diagnostic, source, path) << ": "
+        << paint(std::string(severity_name(diagnostic.severity)) + "[" + diagnostic.code + "]",
+                 ink_of(diagnostic.severity), options.color)
+        << " " << printable(diagnostic.message);
+    if (diagnostic.places > 1) out << " (" << diagnostic.places << " places)";
+    out << "\n";
+  }
+  if (!options.quiet) out << verdict_line(report, options.timing) << "\n";
+}
+
+}  // namespace shardproof::verifier
