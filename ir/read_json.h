@@ -14,6 +14,8 @@ namespace shardproof::ir {
 struct ReadLimits {
   std::size_t max_bytes = std::size_t{1} << 30;
   int max_depth = 64;
+  std::size_t max_nodes = std::size_t{1} << 26;  // JSON values
+  std::size_t max_errors = 100;                  // findings before the reader gives up
 };
 
 // Reads and type-checks a document. Every problem is reported in `sink` with its span; nullopt if there was
