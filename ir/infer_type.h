@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -20,14 +21,18 @@ struct TypeError {
 using AxisSize = std::function<std::int64_t(const std::string&)>;
 
 // Result types, or what is wrong. Assumes the instruction obeys its schema (arity, attribute kinds).
-// `declared` holds the written result types (used by constant, table, iota, recv). Not for loop.
+// `declared` holds the written result types (used by constant, table, iota, rng_uniform, recv). Not for loop.
+// Does not check the limits of tensor_type.h on results; throws std::overflow_error beyond 64 bits.
 std::variant<std::vector<TensorType>, TypeError> infer_types(const Instruction& instruction,
                                                              const std::vector<TensorType>& operands,
                                                              const std::vector<TensorType>& declared,
                                                              const AxisSize& axis_size);
 
-// "bsh,fh->bsf" taken apart; nullopt if malformed (labels are letters; no repeated label in one operand;
-// every result label occurs in an operand).
+// What breaks the instruction's schema: number of operands, missing, unknown or wrong kind of attribute.
+std::optional<TypeError> check_schema(const Instruction& instruction);
+
+// "bsh,fh->bsf" taken apart; nullopt if malformed (labels are letters; no repeated label in one operand
+// or in the result; every result label occurs in an operand).
 struct EinsumSpec {
   std::vector<std::string> operands;
   std::string result;
