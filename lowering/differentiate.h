@@ -6,7 +6,7 @@
 
 #include <cstddef>
 #include <map>
-#include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -17,22 +17,27 @@ namespace shardproof::lowering {
 // Empty if `op` has a rule; else the reason why a gradient neither passes nor is needed.
 std::string_view why_no_derivative(ir::OpCode op);
 
-// Appends the cotangents of the operands of `instruction` (a copy of one in the builder's program), given those of its
-// results. `wanted[i]`: operand i's cotangent is asked for; others come back invalid. Throws ir::BuildError for
-// an op without a rule whose cotangent is not zero.
+// Appends the cotangents of the operands of `instruction`, given those of its results. `wanted[i]`: operand i's cotangent
+// is asked for; others come back invalid. `names[i]` (optional) names it, else it is called "<operand>.grad".
+// Throws ir::BuildError for an op without a rule whose derivative is not zero.
 std::vector<ir::ValueId> append_vjp(ir::Builder& builder, const ir::Instruction& instruction,
-                                    const std::vector<ir::ValueId>& cotangents, const std::vector<bool>& wanted);
+                                    const std::vector<ir::ValueId>& cotangents, const std::vector<bool>& wanted,
+                                    const std::vector<std::string>& names = {});
 
-// Instructions [first, last) of the builder's program body.
+// Appends the backward of `forward`, last instruction first. `seeds`: cotangents of values of it (which may also be used
+// inside). Returns the cotangents of `wrt`, which may be inputs of the instructions or their results. All uses
+// of a value contribute to one n-ary sum. The cotangent of value v is named "<v>.grad" where it is computed for v alone,
+// and the instructions carry the source text of the forward instruction; the builder's source text afterwards is
+// unspecified.
+std::vector<ir::ValueId> append_backward(ir::Builder& builder, const std::vector<ir::Instruction>& forward,
+                                         const std::map<ir::ValueId, ir::ValueId>& seeds,
+                                         const std::vector<ir::ValueId>& wrt);
+
+// The same for instructions [first, last) of the builder's program body.
 struct InstructionRange {
   std::size_t first = 0;
   std::size_t last = 0;
 };
-
-// Appends the backward of `range`, last instruction first. `seeds`: cotangents of results of the range (a value may
-// also be used inside it). Returns the cotangents of `wrt`, which may be inputs of the range or values in it. All uses
-// of a value contribute to one n-ary sum. The cotangent of value v is named "<v>.grad" and the instructions carry the
-// source text of the forward instruction; the builder's source text afterwards is unspecified.
 std::vector<ir::ValueId> append_backward(ir::Builder& builder, InstructionRange range,
                                          const std::map<ir::ValueId, ir::ValueId>& seeds,
                                          const std::vector<ir::ValueId>& wrt);

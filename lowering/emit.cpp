@@ -43,6 +43,7 @@ ValueId emit_unary(ir::Builder& builder, OpCode op, ValueId x, std::string name)
 }
 
 ValueId emit_reduce(ir::Builder& builder, OpCode op, ValueId x, Dims dims, std::string name) {
+  if (dims.empty()) return x;
   return builder.op(op, {x}, {{"dims", std::move(dims)}}, std::move(name));
 }
 
@@ -51,6 +52,7 @@ ValueId emit_broadcast(ir::Builder& builder, ValueId x, ir::Shape shape, Dims di
 }
 
 ValueId emit_restore(ir::Builder& builder, ValueId x, const ir::Shape& shape, const Dims& removed, std::string name) {
+  if (removed.empty()) return x;
   Dims kept;
   for (const std::int64_t dim : all_dims(shape.size())) {
     if (std::find(removed.begin(), removed.end(), dim) == removed.end()) kept.push_back(dim);
@@ -71,6 +73,19 @@ ValueId emit_reshape(ir::Builder& builder, ValueId x, ir::Shape shape, std::stri
   return builder.op(OpCode::reshape, {x}, {{"shape", std::move(shape)}}, std::move(name));
 }
 
+ValueId emit_mean_last(ir::Builder& builder, ValueId x, std::string name) {
+  const ValueId sum = emit_reduce(builder, OpCode::reduce_sum, x, {last_dim(builder, x)});
+  return emit_scaled(builder, sum, ir::Rational(1, last_extent(builder, x)), std::move(name));
+}
+
+ValueId emit_restore_last(ir::Builder& builder, ValueId reduced, ValueId like, std::string name) {
+  return emit_restore(builder, reduced, builder.shape(like), {last_dim(builder, like)}, std::move(name));
+}
+
+ValueId emit_restore_leading(ir::Builder& builder, ValueId vector, ValueId like, std::string name) {
+  return emit_restore(builder, vector, builder.shape(like), leading_dims(builder.shape(like).size()), std::move(name));
+}
+
 Dims all_dims(std::size_t rank) {
   Dims dims(rank);
   std::iota(dims.begin(), dims.end(), std::int64_t{0});
@@ -78,6 +93,10 @@ Dims all_dims(std::size_t rank) {
 }
 
 Dims leading_dims(std::size_t rank) { return all_dims(rank - 1); }
+
+std::int64_t last_dim(const ir::Builder& builder, ValueId x) {
+  return static_cast<std::int64_t>(builder.shape(x).size()) - 1;
+}
 
 std::int64_t last_extent(const ir::Builder& builder, ValueId x) { return builder.shape(x).back(); }
 

@@ -23,6 +23,7 @@ ir::ValueId emit_add(ir::Builder& builder, std::vector<ir::ValueId> terms, std::
 ir::ValueId emit_mul(ir::Builder& builder, std::vector<ir::ValueId> factors, std::string name = {});
 ir::ValueId emit_unary(ir::Builder& builder, ir::OpCode op, ir::ValueId x, std::string name = {});
 
+// Reducing over no dimension is x itself.
 ir::ValueId emit_reduce(ir::Builder& builder, ir::OpCode op, ir::ValueId x, Dims dims, std::string name = {});
 // Operand dimension i becomes dimension dims[i] of the result.
 ir::ValueId emit_broadcast(ir::Builder& builder, ir::ValueId x, ir::Shape shape, Dims dims, std::string name = {});
@@ -35,8 +36,15 @@ ir::ValueId emit_slice(ir::Builder& builder, ir::ValueId x, std::int64_t dim, ir
                        std::string name = {});
 ir::ValueId emit_reshape(ir::Builder& builder, ir::ValueId x, ir::Shape shape, std::string name = {});
 
+// Mean over the last dimension, which is removed.
+ir::ValueId emit_mean_last(ir::Builder& builder, ir::ValueId x, std::string name = {});
+// Repeats a value without the last dimension, or with only it, to the shape of `like`.
+ir::ValueId emit_restore_last(ir::Builder& builder, ir::ValueId reduced, ir::ValueId like, std::string name = {});
+ir::ValueId emit_restore_leading(ir::Builder& builder, ir::ValueId vector, ir::ValueId like, std::string name = {});
+
 Dims all_dims(std::size_t rank);
 Dims leading_dims(std::size_t rank);  // all but the last
+std::int64_t last_dim(const ir::Builder& builder, ir::ValueId x);
 std::int64_t last_extent(const ir::Builder& builder, ir::ValueId x);
 
 }  // namespace shardproof::lowering

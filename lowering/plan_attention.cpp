@@ -43,7 +43,7 @@ AttentionSaved attention_forward(PlanWriter& writer, const AttentionShared& shar
   saved.probabilities = writer.op(OpCode::softmax, {masked}, {{"dim", std::int64_t{4}}}, "probabilities");
   saved.weights = writer.cast(saved.probabilities, writer.degrees().compute, "weights");
   const ValueId grouped = writer.einsum("bgrst,btgd->bsgrd", {saved.weights, v}, "grouped_context");
-  const Shape& s = writer.shape(q);
+  const Shape s = writer.shape(q);
   saved.context = writer.reshape(grouped, {s[0], s[1], s[2] * s[3] * s[4]}, "context");
   return saved;
 }

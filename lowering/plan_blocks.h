@@ -56,11 +56,10 @@ AttentionGradients attention_backward(PlanWriter& writer, const AttentionShared&
 struct LayerSaved {
   NormSaved norm1, norm2;
   AttentionSaved attention;
-  ValueId attention_input, mlp_input;       // after the norm, whole sequence
-  ValueId gate, up;                         // llama
-  ValueId hidden, hidden_tanh;              // gpt2: input of the activation
-  ValueId activated;                        // input of the last projection
-  ValueId result;
+  ValueId gate, up;   // llama
+  ValueId hidden;     // gpt2: input of the activation
+  ValueId activated;  // input of the last projection
+  ValueId result;     // sequence shard
 };
 struct LayerShared {
   AttentionShared attention;

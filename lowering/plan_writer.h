@@ -30,7 +30,7 @@ class PlanWriter {
   const PlanDegrees& degrees() const { return degrees_; }
   const ParameterTable& table() const { return table_; }
   ir::Builder& builder() { return builder_; }
-  const Shape& shape(ValueId id) const { return builder_.shape(id); }
+  Shape shape(ValueId id) const { return builder_.shape(id); }  // by value: emitting moves the program's values
   ir::DType dtype(ValueId id) const { return builder_.type(id).dtype; }
 
   // Later instructions belong to `module` ("model.layers.3.mlp") in `phase` ("forward"); their values are named

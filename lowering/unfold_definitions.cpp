@@ -61,36 +61,21 @@ ValueId define_gelu_erf(Builder& b, ValueId x) {
   return emit_mul(b, {emit_scaled(b, x, Rational(1, 2)), one_plus}, "gelu");
 }
 
-ValueId mean_last(Builder& b, ValueId x, std::string name) {
-  const auto last = static_cast<std::int64_t>(b.shape(x).size()) - 1;
-  const ValueId sum = emit_reduce(b, OpCode::reduce_sum, x, {last});
-  return emit_scaled(b, sum, Rational(1, last_extent(b, x)), std::move(name));
-}
-
-ValueId restore_last(Builder& b, ValueId reduced, ValueId like) {
-  const auto last = static_cast<std::int64_t>(b.shape(like).size()) - 1;
-  return emit_restore(b, reduced, b.shape(like), {last});
-}
-
-ValueId weight_like(Builder& b, ValueId weight, ValueId like) {
-  return emit_restore(b, weight, b.shape(like), leading_dims(b.shape(like).size()));
-}
-
 // rms_norm = x / sqrt(mean(x^2) + eps) * weight, mean over the last dimension.
 ValueId define_rms_norm(Builder& b, ValueId x, ValueId weight, Rational eps) {
-  const ValueId mean = mean_last(b, emit_mul(b, {x, x}, "square"), "mean_square");
+  const ValueId mean = emit_mean_last(b, emit_mul(b, {x, x}, "square"), "mean_square");
   const ValueId root = emit_unary(b, OpCode::rsqrt, emit_shifted(b, mean, eps), "rsqrt");
-  return emit_mul(b, {x, restore_last(b, root, x), weight_like(b, weight, x)}, "rms_norm");
+  return emit_mul(b, {x, emit_restore_last(b, root, x), emit_restore_leading(b, weight, x)}, "rms_norm");
 }
 
 // layer_norm = (x - mean) / sqrt(variance + eps) * weight + bias; variance = mean((x - mean)^2), not Bessel-corrected.
 ValueId define_layer_norm(Builder& b, ValueId x, ValueId weight, ValueId bias, Rational eps) {
-  const ValueId mean = mean_last(b, x, "mean");
-  const ValueId centred = b.op(OpCode::sub, {x, restore_last(b, mean, x)}, {}, "centred");
-  const ValueId variance = mean_last(b, emit_mul(b, {centred, centred}), "variance");
+  const ValueId mean = emit_mean_last(b, x, "mean");
+  const ValueId centred = b.op(OpCode::sub, {x, emit_restore_last(b, mean, x)}, {}, "centred");
+  const ValueId variance = emit_mean_last(b, emit_mul(b, {centred, centred}), "variance");
   const ValueId root = emit_unary(b, OpCode::rsqrt, emit_shifted(b, variance, eps), "rsqrt");
-  const ValueId scaled = emit_mul(b, {centred, restore_last(b, root, x), weight_like(b, weight, x)}, "scaled");
-  return emit_add(b, {scaled, weight_like(b, bias, x)}, "layer_norm");
+  const ValueId scaled = emit_mul(b, {centred, emit_restore_last(b, root, x), emit_restore_leading(b, weight, x)}, "scaled");
+  return emit_add(b, {scaled, emit_restore_leading(b, bias, x)}, "layer_norm");
 }
 
 // rope: the halves (x1, x2) of the last dimension turn by the angle of their position and frequency:
@@ -120,7 +105,7 @@ ValueId define_attention(Builder& b, const Instruction& instruction, const Value
 
 // cross_entropy = log sum_v exp(x_v - m) + m - x_label, per token.
 ValueId define_cross_entropy(Builder& b, ValueId logits, ValueId labels) {
-  const auto last = static_cast<std::int64_t>(b.shape(logits).size()) - 1;
+  const std::int64_t last = last_dim(b, logits);
   const Shifted shifted = subtract_max(b, logits, last);
   const ValueId sum = emit_reduce(b, OpCode::reduce_sum, emit_unary(b, OpCode::exp, shifted.x, "exp"), {last}, "sum");
   const ValueId log_sum_exp = emit_add(b, {emit_unary(b, OpCode::log, sum), shifted.max}, "log_sum_exp");
@@ -169,6 +154,7 @@ Values define_adamw(Builder& b, const Instruction& instruction, const Values& in
 
 Rational gelu_tanh_factor() { return Rational(7978845608028654, 10000000000000000); }
 Rational gelu_tanh_cubic() { return Rational(44715, 1000000); }
+Rational two_over_sqrt_pi() { return Rational(11283791670955126, 10000000000000000); }
 
 // Grouped-query attention: query head h reads key/value head h / r, r = heads / kv heads, so the query heads are the
 // row-major pairs (g, r). Causal: query position i sees key positions j <= i, both counted from 0.

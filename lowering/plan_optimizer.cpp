@@ -1,0 +1,284 @@
+// Order as in Megatron-LM's finalize_model_grads and distributed optimizer: gradients are completed over tensor parallel
+// ranks, packed in buckets, summed over data parallel ranks (each keeps its shard), divided by the number of tokens,
+// clipped by the global norm, and applied to the f32 shard; the new weights are cast and gathered.
+#include "lowering/plan_optimizer.h"
+
+#include <map>
+#include <utility>
+
+namespace shardproof::lowering {
+
+namespace {
+
+using ir::DType;
+using ir::Rational;
+
+class OptimizerWriter {
+ public:
+  OptimizerWriter(PlanWriter& writer, const TrainingConfig& training, const std::vector<PlanBucket>& buckets)
+      : writer_(writer), degrees_(writer.degrees()), training_(training), buckets_(buckets) {}
+
+  OptimizerOutputs write(const OptimizerInputs& inputs, std::vector<OptimizerTensor>& tensors) {
+    OptimizerOutputs outputs;
+    loss(inputs, outputs);
+    const Values complete = complete_gradients(inputs.gradients);
+    for (const PlanBucket& bucket : buckets_) reduce(bucket, complete);
+    norm_and_clip(outputs);
+    update_from(inputs, outputs);
+    if (degrees_.distributed_optimizer) {
+      for (std::size_t i = 0; i < buckets_.size(); ++i) sharded_update(i, tensors.at(i), outputs);
+    } else {
+      for (std::size_t i = 0; i < buckets_.size(); ++i) replicated_update(i, tensors, outputs);
+    }
+    return outputs;
+  }
+
+ private:
+  void loss(const OptimizerInputs& inputs, OptimizerOutputs& outputs) {
+    writer_.at("loss", "reduction", "loss");
+    const ValueId sum = writer_.all_reduce(inputs.loss_sum, {"dp"}, "sum", "total");
+    const ValueId tokens = writer_.all_reduce(inputs.tokens, {"dp"}, "sum", "tokens");
+    outputs.loss = writer_.op(OpCode::div, {sum, tokens}, "mean");
+    ValueId divisor = tokens;
+    if (degrees_.loss_scale != 1) {
+      divisor = writer_.mul({tokens, writer_.constant(degrees_.loss_scale, DType::f32, {})}, "scaled_tokens");
+    }
+    per_token_ = writer_.op(OpCode::reciprocal, {divisor}, "per_token");
+  }
+
+  // Sums over tensor parallel ranks that backward left open.
+  Values complete_gradients(const Values& gradients) {
+    Values complete = gradients;
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      const PlanParameter& parameter = writer_.table().all[i];
+      writer_.at(parameter.name, "gradient reduction", parameter.name);
+      if (degrees_.sequence_parallel && parameter.on_sequence_shard) {
+        complete[i] = writer_.tp_all_reduce(gradients[i], "sum", "grad");
+      } else if (parameter.copies == ParameterCopies::kv_tail) {
+        complete[i] = sum_replicated_tail(parameter, gradients[i]);
+      }
+    }
+    return complete;
+  }
+
+  // Each replica of a kv head saw its own query heads only.
+  ValueId sum_replicated_tail(const PlanParameter& parameter, ValueId gradient) {
+    const std::int64_t own = parameter.shape.front() - parameter.tail_rows;
+    const ValueId head = writer_.slice(gradient, 0, ir::constant_expr(0), own, "grad_q");
+    const ValueId tail = writer_.slice(gradient, 0, ir::constant_expr(own), parameter.tail_rows, "grad_kv_own");
+    return writer_.concat({head, writer_.all_reduce(tail, {"tpr"}, "sum", "grad_kv")}, 0, "grad");
+  }
+
+  // The bucket, summed over data parallel ranks (own shard only with the distributed optimizer), per token.
+  void reduce(const PlanBucket& bucket, const Values& gradients) {
+    writer_.at(bucket.name, "gradient reduction", bucket.name);
+    const ValueId packed = pack(bucket, gradients);
+    const ValueId sum = degrees_.distributed_optimizer ? writer_.reduce_scatter(packed, {"dp"}, 0, "grad_sum")
+                                                       : writer_.all_reduce(packed, {"dp"}, "sum", "grad_sum");
+    const ValueId mean = writer_.mul({sum, writer_.spread(per_token_, writer_.shape(sum))}, "grad");
+    bucket_gradients_.push_back(mean);
+    squares_.push_back(square_sum(bucket, mean));
+  }
+
+  ValueId pack(const PlanBucket& bucket, const Values& gradients) {
+    Values pieces;
+    std::int64_t end = 0;
+    const auto fill_to = [&](std::int64_t offset) {
+      if (offset > end) pieces.push_back(writer_.constant(0, DType::f32, {offset - end}));
+      end = offset;
+    };
+    for (const PlanBucketMember& member : bucket.members) {
+      fill_to(member.offset);
+      const std::string& name = writer_.table().all[member.parameter].name;
+      pieces.push_back(writer_.reshape(gradients[member.parameter], {member.size}, name + ".grad_flat"));
+      end = member.offset + member.size;
+    }
+    fill_to(bucket.size);
+    return writer_.concat(std::move(pieces), 0, "grad_packed");
+  }
+
+  // Copies are counted on the first rank that holds them.
+  ValueId square_sum(const PlanBucket& bucket, ValueId gradient) {
+    std::vector<std::pair<ValueId, std::int64_t>> counted;
+    bool all = true;
+    for (const PlanRun& run : bucket_runs(bucket, writer_.table())) {
+      all = all && !is_copied(run.copies);
+      counted.emplace_back(counted_here(run.copies), run.size);
+    }
+    if (all) return writer_.einsum("i,i->", {gradient, gradient}, "square_sum");
+    return writer_.einsum("i,i,i->", {gradient, gradient, piecewise(counted, "counted")}, "square_sum");
+  }
+
+  bool is_copied(ParameterCopies copies) const { return copies != ParameterCopies::none && degrees_.tp > 1; }
+
+  // 1 on the rank that counts, 0 on those that hold another copy.
+  ValueId counted_here(ParameterCopies copies) {
+    const ValueId one = writer_.constant(1, DType::f32, {});
+    if (!is_copied(copies)) return one;
+    ValueId& flag = copies == ParameterCopies::all ? first_of_tp_ : first_replica_;
+    if (!flag.valid()) {
+      const ValueId position = writer_.coordinate(copies == ParameterCopies::all ? degrees_.tp_coordinate()
+                                                                                 : ir::variable_expr("tpr"));
+      const ValueId first = writer_.compare(position, writer_.constant(0, DType::i64, {}), "eq", "is_first");
+      flag = writer_.select(first, one, writer_.constant(0, DType::f32, {}), "counted_here");
+    }
+    return flag;
+  }
+
+  // The rank's part of a bucket-sized vector that is constant on each run; equal ones are shared by buckets.
+  ValueId piecewise(const std::vector<std::pair<ValueId, std::int64_t>>& runs, const std::string& name) {
+    ValueId& known = piecewise_[runs];
+    if (known.valid()) return known;
+    Values pieces;
+    std::int64_t size = 0;
+    for (const auto& [value, length] : runs) {
+      pieces.push_back(writer_.spread(value, {length}));
+      size += length;
+    }
+    known = own_shard(writer_.concat(std::move(pieces), 0, name + "_all"), size, name);
+    return known;
+  }
+
+  ValueId own_shard(ValueId whole, std::int64_t size, const std::string& name) {
+    if (!degrees_.distributed_optimizer || degrees_.dp == 1) return whole;
+    const std::int64_t share = size / degrees_.dp;
+    return writer_.slice(whole, 0, ir::variable_expr("dp", share), share, name);
+  }
+
+  void norm_and_clip(OptimizerOutputs& outputs) {
+    writer_.at("optimizer", "gradient norm", "norm");
+    const ValueId own = squares_.size() == 1 ? squares_.front() : writer_.add(squares_, "own_square_sum");
+    std::vector<std::string> axes = degrees_.tp_axes();
+    if (degrees_.distributed_optimizer) axes.insert(axes.begin(), "dp");
+    outputs.grad_norm = writer_.op(OpCode::sqrt, {writer_.all_reduce(own, axes, "sum", "square_sum")}, "grad_norm");
+    if (training_.clip_grad.is_zero()) return;
+    const auto number = [&](Rational value) { return writer_.constant(value, DType::f32, {}); };
+    const ValueId shifted = writer_.add({outputs.grad_norm, number(Rational(1, 1000000))}, "norm_eps");
+    const ValueId ratio = writer_.op(OpCode::div, {number(training_.clip_grad), shifted}, "clip_ratio");
+    clip_ = writer_.op(OpCode::min, {number(1), ratio}, "clip");
+  }
+
+  void update_from(const OptimizerInputs& inputs, OptimizerOutputs& outputs) {
+    writer_.at("optimizer", "step", "optimizer");
+    lr_ = inputs.lr;
+    outputs.step = writer_.add({inputs.step, writer_.constant(1, DType::i64, {})}, "next_step");
+    step_ = outputs.step;
+    outputs.weights.resize(writer_.table().all.size());
+  }
+
+  ValueId clipped(std::size_t bucket) {
+    const ValueId gradient = bucket_gradients_[bucket];
+    if (!clip_.valid()) return gradient;
+    return writer_.mul({gradient, writer_.spread(clip_, writer_.shape(gradient))}, "grad_clipped");
+  }
+
+  // AdamW with one weight decay for the whole tensor.
+  void adamw(OptimizerTensor& tensor, ValueId gradient, Rational decay) {
+    const Values results = writer_.builder().multi(
+        OpCode::adamw, {tensor.param, gradient, tensor.exp_avg, tensor.exp_avg_sq, step_, lr_},
+        {{"beta1", training_.adam_beta1}, {"beta2", training_.adam_beta2}, {"eps", training_.adam_eps},
+         {"weight_decay", decay}},
+        {tensor.name + ".next", tensor.name + ".exp_avg.next", tensor.name + ".exp_avg_sq.next"});
+    tensor.next_param = results[0];
+    tensor.next_exp_avg = results[1];
+    tensor.next_exp_avg_sq = results[2];
+  }
+
+  // A shard ignores parameter borders. Decay is decoupled, so that where it varies it is subtracted on its own:
+  // p - lr wd p - lr u = (p - lr u) - lr wd p.
+  void sharded_update(std::size_t index, OptimizerTensor& tensor, OptimizerOutputs& outputs) {
+    const PlanBucket& bucket = buckets_[index];
+    writer_.at(bucket.name, "update", bucket.name);
+    const ValueId gradient = clipped(index);
+    bool any = false;
+    bool all = true;
+    std::vector<std::pair<ValueId, std::int64_t>> decay;
+    for (const PlanRun& run : bucket_runs(bucket, writer_.table())) {
+      any = any || run.decay;
+      all = all && run.decay;
+      decay.emplace_back(writer_.constant(run.decay ? training_.weight_decay : Rational(0), DType::f32, {}), run.size);
+    }
+    adamw(tensor, gradient, all ? training_.weight_decay : Rational(0));
+    if (any && !all && !training_.weight_decay.is_zero()) {
+      const ValueId rate = writer_.spread(lr_, tensor.shape);
+      const ValueId change = writer_.mul({tensor.param, piecewise(decay, "decay"), rate}, "decay_change");
+      tensor.next_param = writer_.sub(tensor.next_param, change, "next_decayed");
+    }
+    const ValueId own = writer_.cast(tensor.next_param, degrees_.compute, "weights_own");
+    const ValueId whole = writer_.all_gather(own, {"dp"}, 0, "weights");
+    for (const PlanBucketMember& member : bucket.members) {
+      outputs.weights[member.parameter] = unpack(whole, bucket, member, ".next");
+    }
+  }
+
+  ValueId unpack(ValueId whole, const PlanBucket& bucket, const PlanBucketMember& member, const std::string& suffix) {
+    const PlanParameter& parameter = writer_.table().all[member.parameter];
+    writer_.at(parameter.name, "unpack from " + bucket.name, "");
+    ValueId flat = whole;
+    if (member.size != bucket.size) {
+      flat = writer_.slice(whole, 0, ir::constant_expr(member.offset), member.size, parameter.name + suffix + "_flat");
+    }
+    return writer_.reshape(flat, parameter.shape, parameter.name + suffix);
+  }
+
+  // Every data parallel rank updates every parameter.
+  void replicated_update(std::size_t index, std::vector<OptimizerTensor>& tensors, OptimizerOutputs& outputs) {
+    const PlanBucket& bucket = buckets_[index];
+    writer_.at(bucket.name, "update", bucket.name);
+    const ValueId gradient = clipped(index);
+    for (const PlanBucketMember& member : bucket.members) {
+      const PlanParameter& parameter = writer_.table().all[member.parameter];
+      OptimizerTensor& tensor = tensors.at(member.parameter);
+      const ValueId own = unpack(gradient, bucket, member, ".grad_mean");
+      writer_.at(parameter.name, "update", "");
+      adamw(tensor, own, parameter.decay ? training_.weight_decay : Rational(0));
+      outputs.weights[member.parameter] = writer_.cast(tensor.next_param, degrees_.compute, parameter.name + ".next");
+    }
+  }
+
+  PlanWriter& writer_;
+  const PlanDegrees& degrees_;
+  const TrainingConfig& training_;
+  const std::vector<PlanBucket>& buckets_;
+  Values bucket_gradients_;  // per bucket: mean over tokens
+  Values squares_;           // per bucket: counted part of the squared norm
+  ValueId per_token_, clip_, lr_, step_;
+  ValueId first_of_tp_, first_replica_;
+  std::map<std::vector<std::pair<ValueId, std::int64_t>>, ValueId> piecewise_;
+};
+
+}  // namespace
+
+std::vector<OptimizerTensor> optimizer_tensors(const std::vector<PlanBucket>& buckets, const ParameterTable& table,
+                                               const PlanDegrees& degrees) {
+  std::vector<OptimizerTensor> tensors;
+  if (degrees.distributed_optimizer) {
+    for (const PlanBucket& bucket : buckets) {
+      OptimizerTensor tensor;
+      tensor.name = bucket.name;
+      tensor.shape = {bucket.size / degrees.dp};
+      tensor.binding.buffer = bucket.name;
+      ir::DimLayout layout;
+      layout.digits = {{"dp", 1, degrees.dp}, {"", 1, bucket.size / degrees.dp}};
+      tensor.binding.placement.dims.push_back(std::move(layout));
+      tensors.push_back(std::move(tensor));
+    }
+    return tensors;
+  }
+  for (const PlanParameter& parameter : table.all) {
+    OptimizerTensor tensor;
+    tensor.name = parameter.name + ".main";
+    tensor.shape = parameter.shape;
+    tensor.binding = parameter.binding;
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
+OptimizerOutputs write_optimizer(PlanWriter& writer, const TrainingConfig& training,
+                                 const std::vector<PlanBucket>& buckets, const OptimizerInputs& inputs,
+                                 std::vector<OptimizerTensor>& tensors) {
+  return OptimizerWriter(writer, training, buckets).write(inputs, tensors);
+}
+
+}  // namespace shardproof::lowering
