@@ -29,7 +29,8 @@ class Builder {
   ValueId input(std::string name, TensorType type);
 
   // Appends an instruction; the name is made unique by a suffix if taken. Ops whose result type is an
-  // attribute (constant, table, iota) go through `typed`.
+  // attribute (constant, table, iota, rng_uniform, recv) go through `typed`. An op without results (send,
+  // release) returns an invalid id. An integer stands for the rational or expression an attribute wants.
   ValueId op(OpCode code, std::vector<ValueId> inputs, AttrList attributes = {}, std::string name = {});
   std::vector<ValueId> multi(OpCode code, std::vector<ValueId> inputs, AttrList attributes, std::vector<std::string> names);
   ValueId typed(OpCode code, TensorType type, AttrList attributes, std::string name = {});
@@ -48,13 +49,18 @@ class Builder {
 
  private:
   std::string unique_name(std::string wanted);
+  void index_names();
+  ValueId new_value(std::string name, TensorType type);
   std::vector<Instruction>& current_body();
-  Instruction& append(Instruction instruction);
+  void append(Instruction instruction);
+  std::vector<ValueId> build(OpCode code, std::vector<ValueId> inputs, AttrList attributes,
+                             const std::vector<TensorType>& declared, std::vector<std::string> names);
 
   Program* program_;
   AxisSize axis_size_;
   std::vector<Instruction> open_loops_;
-  std::unordered_map<std::string, int> names_;
+  std::unordered_map<std::string, int> names_;  // taken name -> suffixes tried
+  std::size_t named_values_ = 0;                // values of the program that names_ knows
   std::string source_;
   std::string recompute_;
 };
