@@ -1,0 +1,20 @@
+#include "ir/plan.h"
+
+namespace shardproof::ir {
+
+const Mesh* Plan::find_mesh(const std::string& mesh_name) const {
+  if (mesh_name.empty()) return meshes.empty() ? nullptr : &meshes.front();
+  for (const Mesh& mesh : meshes) {
+    if (mesh.name == mesh_name) return &mesh;
+  }
+  return nullptr;
+}
+
+const FlatBuffer* Plan::find_buffer(const std::string& buffer_name) const {
+  for (const FlatBuffer& buffer : buffers) {
+    if (buffer.name == buffer_name) return &buffer;
+  }
+  return nullptr;
+}
+
+}  // namespace shardproof::ir
