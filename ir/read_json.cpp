@@ -400,10 +400,11 @@ std::optional<Document> read_document(std::shared_ptr<const SourceFile> source, 
   return document;
 }
 
-std::optional<Document> read_document_file(const std::string& path, DiagnosticSink& sink, const ReadLimits& limits) {
+std::shared_ptr<const SourceFile> read_source_file(const std::string& path, DiagnosticSink& sink,
+                                                   const ReadLimits& limits) {
   const auto fail = [&](const std::string& message) {
     sink.error("SP0001", "syntax", message, Span{});
-    return std::nullopt;
+    return nullptr;
   };
   std::ifstream file;
   std::istream* input = &std::cin;
@@ -421,9 +422,15 @@ std::optional<Document> read_document_file(const std::string& path, DiagnosticSi
   if (input->bad()) return fail("cannot read " + quoted(path));
   if (text.size() > limits.max_bytes) {
     sink.error("SP0009", "limit-exceeded", quoted(path) + " is too large", Span{}, "at most " + std::to_string(limits.max_bytes) + " bytes");
-    return std::nullopt;
+    return nullptr;
   }
-  return read_document(std::make_shared<SourceFile>(path, std::move(text)), sink, limits);
+  return std::make_shared<SourceFile>(path, std::move(text));
+}
+
+std::optional<Document> read_document_file(const std::string& path, DiagnosticSink& sink, const ReadLimits& limits) {
+  const std::shared_ptr<const SourceFile> source = read_source_file(path, sink, limits);
+  if (!source) return std::nullopt;
+  return read_document(source, sink, limits);
 }
 
 }  // namespace shardproof::ir

@@ -23,7 +23,11 @@ struct ReadLimits {
 std::optional<Document> read_document(std::shared_ptr<const SourceFile> source, DiagnosticSink& sink,
                                       const ReadLimits& limits = {});
 
-// Reads the file at `path` ("-": standard input) first. A missing or unreadable file is a finding SP0001.
+// The file at `path` ("-": standard input). A missing, unreadable or too large file is a finding and null.
+std::shared_ptr<const SourceFile> read_source_file(const std::string& path, DiagnosticSink& sink,
+                                                   const ReadLimits& limits = {});
+
+// Both in one.
 std::optional<Document> read_document_file(const std::string& path, DiagnosticSink& sink, const ReadLimits& limits = {});
 
 }  // namespace shardproof::ir
