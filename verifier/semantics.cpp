@@ -1,0 +1,127 @@
+#include "verifier/semantics.h"
+
+#include <algorithm>
+
+#include "ir/check.h"
+#include "verifier/group_axes.h"
+
+namespace shardproof::verifier {
+
+using ir::CoordExpr;
+using ir::CoordTerm;
+using ir::OpCode;
+using ir::Shape;
+using solvers::IndexId;
+using solvers::TermId;
+using solvers::VarId;
+using solvers::VarKind;
+
+Semantics::Semantics(solvers::AtomTable& atoms, LiteralTable& literals, const ir::Mesh* mesh)
+    : pool_(atoms.pool()), atoms_(atoms), literals_(literals), mesh_(mesh) {
+  if (mesh_ != nullptr)
+    for (const ir::MeshAxis& axis : mesh_->axes) coordinates_.push_back(pool_.named(VarKind::mesh, axis.name, axis.size));
+}
+
+VarId Semantics::coordinate(const std::string& axis) {
+  SHARDPROOF_CHECK(mesh_ != nullptr);
+  const auto position = mesh_->find_axis(axis);
+  SHARDPROOF_CHECK(position.has_value());
+  return coordinates_[*position];
+}
+
+IndexId Semantics::coordinate_index(const CoordExpr& expression) {
+  IndexId total = pool_.index_constant(expression.constant);
+  for (const CoordTerm& term : expression.terms) {
+    IndexId value;
+    switch (term.kind) {
+      case CoordTerm::Kind::variable: {
+        const auto loop = loops_.find(term.variable);
+        value = pool_.index_var(loop != loops_.end() ? loop->second : coordinate(term.variable));
+        break;
+      }
+      case CoordTerm::Kind::floor_div: value = pool_.index_div(coordinate_index(*term.inner), term.divisor); break;
+      case CoordTerm::Kind::modulo: value = pool_.index_mod(coordinate_index(*term.inner), term.divisor); break;
+    }
+    total = pool_.index_linear(total, 1, value, term.coefficient);
+  }
+  return total;
+}
+
+std::vector<IndexId> Semantics::element_indices(const Shape& shape) {
+  std::vector<IndexId> indices;
+  for (std::size_t d = 0; d < shape.size(); ++d) indices.push_back(pool_.index_var(pool_.element(d, shape[d])));
+  return indices;
+}
+
+TermId Semantics::at(TermId term, const Shape& shape, const std::vector<IndexId>& indices) {
+  SHARDPROOF_CHECK(shape.size() == indices.size());
+  solvers::Substitution substitution;
+  for (std::size_t d = 0; d < shape.size(); ++d)
+    if (shape[d] > 1) substitution.set(pool_.element(d, shape[d]), indices[d]);
+  return pool_.substitute(term, substitution);
+}
+
+void Semantics::require_in_range(IndexId e, std::int64_t extent, const std::vector<TermId>& guards, const std::string& what) {
+  if (atoms_.in_range(e, extent, guards)) return;
+  throw SemanticsError("SP0208", "out-of-range-access", what + " may be outside its operand",
+                       "an index in [0, " + std::to_string(extent) + ")", "index " + pool_.to_string(e));
+}
+
+std::vector<std::string> Semantics::group_axes(const ir::Instruction& instruction) const {
+  if (instruction.attributes.has("axes")) return instruction.attributes.get<std::vector<std::string>>("axes");
+  SHARDPROOF_CHECK(mesh_ != nullptr);
+  const auto& groups = instruction.attributes.get<std::vector<std::vector<std::int64_t>>>("groups");
+  const auto axes = axes_of_groups(*mesh_, groups);
+  if (!axes)
+    throw SemanticsError("SP0905", "unsupported", "the explicit groups are not the groups of an ordered list of mesh axes",
+                         "rank lists that vary whole mesh axes", std::to_string(groups.size()) + " other groups");
+  return *axes;
+}
+
+TermId Semantics::evaluate(const ir::Instruction& i, const Operands& operands, const ir::TensorType& result) {
+  switch (ir::schema_of(i.op).family) {
+    case ir::OpFamily::source: return source(i, result);
+    case ir::OpFamily::structure:
+      switch (i.op) {
+        case OpCode::take:
+        case OpCode::take_along:
+        case OpCode::scatter_add:
+        case OpCode::put_along: return indexed(i, operands, result);
+        default: return structure(i, operands, result);
+      }
+    case ir::OpFamily::elementwise: return elementwise(i, operands);
+    case ir::OpFamily::contraction: return contraction(i, operands);
+    case ir::OpFamily::communication: return collective(i, operands, result);
+    default: break;
+  }
+  throw SemanticsError("SP0905", "unsupported",
+                       "the prover has no rule for `" + std::string(ir::schema_of(i.op).name) + "` yet");
+}
+
+TermId Semantics::source(const ir::Instruction& i, const ir::TensorType& result) {
+  switch (i.op) {
+    case OpCode::constant:
+      if (i.attributes.get_or<bool>("negative_infinity", false)) return pool_.apply(solvers::Function::negative_infinity, {});
+      return pool_.constant(i.attributes.get<ir::Rational>("value"));
+    case OpCode::table: return table(i, result);
+    case OpCode::iota: {
+      const auto dim = static_cast<std::size_t>(i.attributes.get<std::int64_t>("dim"));
+      return pool_.index_value(pool_.index_var(pool_.element(dim, result.shape[dim])));
+    }
+    case OpCode::coord: return pool_.index_value(coordinate_index(i.attributes.get<CoordExpr>("value")));
+    default: break;
+  }
+  SHARDPROOF_CHECK(false);
+}
+
+TermId Semantics::table(const ir::Instruction& i, const ir::TensorType& result) {
+  const auto& values = i.attributes.get<std::vector<ir::Rational>>("values");
+  if (std::all_of(values.begin(), values.end(), [&](const ir::Rational& v) { return v == values[0]; })) return pool_.constant(values[0]);
+  std::vector<std::string> key;
+  for (const ir::Rational& v : values) key.push_back(ir::to_string(v));
+  const auto [it, added] = literals_.try_emplace({result.shape, std::move(key)});
+  if (added) it->second = atoms_.opaque({"table" + std::to_string(literals_.size()), result.shape, false, 0});
+  return pool_.access(it->second, element_indices(result.shape));
+}
+
+}  // namespace shardproof::verifier

@@ -1,0 +1,83 @@
+// What every core op means: the term of its result, from the terms of its operands. A value's term describes
+// its element at the element variables x0, x1, ... (one per dimension), as a function of the mesh coordinates and
+// loop indices. Collectives act by substitution of coordinates: all_reduce(sum, tp) is a sum over the coordinate
+// tp, all_gather substitutes tp := j div S. Nothing is enumerated.
+//
+// Part of the trusted base. Every op checks its own index bounds under its guards before placements are
+// substituted: reading past a local shard is an error even if the neighbour's data would be right.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "ir/mesh.h"
+#include "ir/placement.h"
+#include "ir/program.h"
+#include "solvers/atoms.h"
+
+namespace shardproof::verifier {
+
+struct Denotation {
+  solvers::TermId term;
+  ir::TensorType type;
+};
+
+// An instruction that has no meaning on the values it gets (index out of bounds, unmatched groups), or that
+// the prover does not know. Carries what a diagnostic needs.
+class SemanticsError : public std::runtime_error {
+ public:
+  SemanticsError(std::string error_code, std::string error_name, const std::string& message, std::string wanted = {},
+                 std::string got = {})
+      : std::runtime_error(message), code(std::move(error_code)), name(std::move(error_name)), expected(std::move(wanted)),
+        found(std::move(got)) {}
+  std::string code, name, expected, found;
+};
+
+// Literal tensors (op `table`) by content, so that equal tables of reference and plan are one tensor.
+using LiteralTable = std::map<std::pair<ir::Shape, std::vector<std::string>>, solvers::TensorId>;
+
+class Semantics {
+ public:
+  // mesh == nullptr: a single-device program.
+  Semantics(solvers::AtomTable& atoms, LiteralTable& literals, const ir::Mesh* mesh);
+
+  // The result's term. The instruction is a core op with one result, not a loop, release, send or recv.
+  solvers::TermId evaluate(const ir::Instruction& instruction, const std::vector<Denotation>& operands, const ir::TensorType& result);
+
+  solvers::VarId coordinate(const std::string& axis);
+  const std::vector<solvers::VarId>& coordinates() const { return coordinates_; }
+  solvers::IndexId coordinate_index(const ir::CoordExpr& expression);
+  void bind_loop(const std::string& name, solvers::VarId variable) { loops_[name] = variable; }
+  void unbind_loop(const std::string& name) { loops_.erase(name); }
+
+  // The term with element variables of `shape` replaced by `indices`.
+  solvers::TermId at(solvers::TermId term, const ir::Shape& shape, const std::vector<solvers::IndexId>& indices);
+  std::vector<solvers::IndexId> element_indices(const ir::Shape& shape);
+
+  // Ordered mesh axes of a collective's group, from attribute `axes` or by recognising explicit rank lists.
+  std::vector<std::string> group_axes(const ir::Instruction& instruction) const;
+
+ private:
+  using Operands = std::vector<Denotation>;
+  solvers::TermId source(const ir::Instruction& i, const ir::TensorType& result);
+  solvers::TermId structure(const ir::Instruction& i, const Operands& operands, const ir::TensorType& result);
+  solvers::TermId indexed(const ir::Instruction& i, const Operands& operands, const ir::TensorType& result);
+  solvers::TermId elementwise(const ir::Instruction& i, const Operands& operands);
+  solvers::TermId contraction(const ir::Instruction& i, const Operands& operands);
+  solvers::TermId collective(const ir::Instruction& i, const Operands& operands, const ir::TensorType& result);
+  solvers::TermId table(const ir::Instruction& i, const ir::TensorType& result);
+  solvers::TermId reduce_over(const std::vector<std::string>& axes, ir::ReduceKind kind, solvers::TermId term);
+  void require_in_range(solvers::IndexId e, std::int64_t extent, const std::vector<solvers::TermId>& guards, const std::string& what);
+
+  solvers::TermPool& pool_;
+  solvers::AtomTable& atoms_;
+  LiteralTable& literals_;
+  const ir::Mesh* mesh_;
+  std::vector<solvers::VarId> coordinates_;
+  std::map<std::string, solvers::VarId> loops_;
+};
+
+}  // namespace shardproof::verifier
