@@ -14,7 +14,7 @@ namespace shardproof::ir {
 
 enum class OpCode : std::uint8_t {
   // --- core: sources
-  constant,     // attr value (rational); result type from `type`; broadcast of one number
+  constant,     // attr value (rational) or negative_infinity (flag); result type from `type`; broadcast of one number
   table,        // attr values (rationals, row-major); literal tensor
   iota,         // attr dim; result type from `type`; element = index along dim
   coord,        // attr value (coordinate expression); i64 scalar
