@@ -1,0 +1,214 @@
+#include "verifier/run_program.h"
+
+#include <unordered_set>
+
+#include "ir/check.h"
+
+namespace shardproof::verifier {
+
+using ir::Instruction;
+using ir::OpCode;
+using ir::ValueId;
+using solvers::IndexId;
+using solvers::TensorId;
+using solvers::TermId;
+using solvers::TermKind;
+using solvers::VarId;
+using solvers::VarKind;
+
+ProgramRun::ProgramRun(Side side, solvers::Folder& folder, Semantics& semantics, const ir::Program& program)
+    : side_(side), folder_(folder), pool_(folder.atoms().pool()), semantics_(semantics), program_(program),
+      terms_(program.values.size()), pending_(program.values.size()), override_terms_(program.values.size()),
+      changed_(program.values.size()) {}
+
+TermId ProgramRun::opaque(const std::string& name, const ir::TensorType& type) {
+  solvers::Tensor tensor{name, {}, false, 0};
+  std::vector<IndexId> indices;
+  const auto add = [&](VarId v) {
+    tensor.shape.push_back(pool_.var(v).extent);
+    indices.push_back(pool_.index_var(v));
+  };
+  for (VarId c : semantics_.coordinates()) add(c);
+  for (VarId l : open_loops_) add(l);
+  for (std::size_t d = 0; d < type.shape.size(); ++d) add(pool_.element(d, type.shape[d]));
+  return pool_.access(folder_.atoms().opaque(std::move(tensor)), std::move(indices));
+}
+
+void ProgramRun::override_value(ValueId value, TermId term) {
+  overridden_.insert(value);
+  override_terms_[static_cast<std::size_t>(value.index)] = term;
+}
+
+void ProgramRun::clear_override(ValueId value) {
+  overridden_.erase(value);
+  override_terms_[static_cast<std::size_t>(value.index)] = TermId{};
+}
+
+void ProgramRun::assign(ValueId value, TermId term) {
+  const auto at = static_cast<std::size_t>(value.index);
+  if (override_terms_[at].valid()) term = override_terms_[at];
+  if (partial_run_ && terms_[at] != term) changed_[at] = true;
+  terms_[at] = term;
+}
+
+void ProgramRun::fail(const Instruction& instruction, Fault fault) {
+  fault.instruction = &instruction;
+  if (!partial_run_) faults_.push_back(std::move(fault));
+  for (ValueId out : instruction.outputs) assign(out, opaque("unknown value of " + program_.value(out).name, program_.value(out).type));
+}
+
+void ProgramRun::run(const std::function<void(std::int64_t)>& progress) {
+  progress_ = progress;
+  done_ = 0;
+  loop_counter_ = 0;
+  faults_.clear();
+  partial_run_ = false;
+  run_body(program_.body);
+}
+
+void ProgramRun::rerun_dependents(const std::set<ValueId>& changed) {
+  partial_run_ = true;
+  loop_counter_ = 0;
+  std::fill(changed_.begin(), changed_.end(), false);
+  for (ValueId v : changed) changed_[static_cast<std::size_t>(v.index)] = true;
+  run_body(program_.body);
+  partial_run_ = false;
+}
+
+bool ProgramRun::needs_run(const Instruction& instruction) const {
+  if (!partial_run_) return true;
+  for (ValueId v : instruction.inputs)
+    if (changed_[static_cast<std::size_t>(v.index)]) return true;
+  for (ValueId v : instruction.outputs)
+    if (changed_[static_cast<std::size_t>(v.index)]) return true;
+  return false;
+}
+
+void ProgramRun::run_body(const std::vector<Instruction>& body) {
+  for (const Instruction& instruction : body) {
+    if (instruction.op == OpCode::loop) {
+      run_loop(instruction);
+    } else if (instruction.op != OpCode::release && needs_run(instruction)) {
+      run_instruction(instruction);
+    }
+    ++done_;
+    if (progress_ && (done_ & 0xFF) == 0) progress_(done_);
+  }
+}
+
+void ProgramRun::run_instruction(const Instruction& instruction) {
+  SHARDPROOF_CHECK(instruction.outputs.size() == 1);
+  const ValueId out = instruction.outputs[0];
+  const ir::Value& value = program_.value(out);
+  std::vector<Denotation> operands;
+  for (ValueId in : instruction.inputs) {
+    if (pending_[static_cast<std::size_t>(in.index)] && instruction.op != OpCode::wait) {
+      return fail(instruction, {nullptr, "SP0402", "use-before-ready",
+                                "`" + program_.value(in).name + "` is read before the wait of the collective that produces it",
+                                "a `wait` between the collective and its use", "a direct use"});
+    }
+    operands.push_back({term(in), program_.value(in).type});
+  }
+  if (instruction.attributes.get_or<bool>("async", false)) pending_[static_cast<std::size_t>(out.index)] = true;
+  try {
+    TermId result = semantics_.evaluate(instruction, operands, value.type);
+    if (side_ == Side::reference) {
+      const ir::OpFamily family = ir::schema_of(instruction.op).family;
+      const bool structural = family == ir::OpFamily::source || family == ir::OpFamily::structure;
+      result = structural ? folder_.fold(result) : folder_.define(value.name, result);
+    } else {
+      const bool completes = ir::schema_of(instruction.op).family == ir::OpFamily::communication;
+      result = completes ? folder_.refold(result) : folder_.fold(result);
+    }
+    assign(out, result);
+  } catch (const SemanticsError& e) {
+    fail(instruction, {nullptr, e.code, e.name, e.what(), e.expected, e.found});
+  } catch (const std::overflow_error&) {
+    fail(instruction, {nullptr, "SP0903", "too-large", "index arithmetic of `" + value.name + "` leaves 64 bits", "", ""});
+  } catch (const solvers::BudgetExceeded& e) {
+    if (e.what_kind != solvers::BudgetExceeded::What::size) throw;
+    fail(instruction, {nullptr, "SP0903", "too-large", "the term of `" + value.name + "` grew beyond the size cap", "", ""});
+  }
+}
+
+bool ProgramRun::mentions(TermId term, const std::set<TensorId>& tensors) const {
+  std::unordered_set<std::int32_t> seen;
+  const std::function<bool(TermId)> visit = [&](TermId t) {
+    if (!seen.insert(t.value).second) return false;
+    const solvers::TermNode& n = pool_.node(t);
+    if (n.kind == TermKind::access && tensors.count(n.tensor) != 0) return true;
+    for (const solvers::Monomial& m : n.monomials)
+      for (const solvers::Factor& f : m.factors)
+        if (visit(f.term)) return true;
+    for (TermId a : n.arguments)
+      if (visit(a)) return true;
+    return n.kind == TermKind::reduce && visit(n.body);
+  };
+  return visit(term);
+}
+
+void ProgramRun::run_loop(const Instruction& instruction) {
+  const ir::Region& region = *instruction.region;
+  // Loop variables are told apart by program position; a mesh axis may not be shadowed (validated).
+  const std::string name = region.index + "#" + std::to_string(++loop_counter_) + (side_ == Side::reference ? "r" : "");
+  const VarId index = pool_.named(VarKind::loop, name, region.trip);
+  semantics_.bind_loop(region.index, index);
+  open_loops_.push_back(index);
+  std::vector<TensorId> carried;
+  for (const ir::Carry& carry : region.carries) {
+    TermId argument = term(carry.argument);
+    if (!partial_run_ || !argument.valid()) {
+      argument = opaque("carried " + program_.value(carry.argument).name, program_.value(carry.argument).type);
+      set(carry.argument, argument);
+    }
+    carried.push_back(pool_.node(argument).tensor);
+  }
+  run_body(region.body);
+  open_loops_.pop_back();
+  semantics_.unbind_loop(region.index);
+  finish_loop(instruction, index, carried);
+}
+
+void ProgramRun::finish_loop(const Instruction& instruction, VarId index, const std::vector<TensorId>& carried) {
+  const ir::Region& region = *instruction.region;
+  const std::set<TensorId> all(carried.begin(), carried.end());
+  for (const ir::Carry& carry : region.carries) {
+    if (partial_run_ && !changed_[static_cast<std::size_t>(carry.init.index)] && !changed_[static_cast<std::size_t>(carry.next.index)] &&
+        !changed_[static_cast<std::size_t>(carry.result.index)])
+      continue;
+    const ir::Value& value = program_.value(carry.result);
+    try {
+      const TermId next = term(carry.next);
+      const TermId step = pool_.sub(next, term(carry.argument));
+      TermId result;
+      if (!mentions(step, all)) {
+        solvers::TermPool::FreshScope scope(pool_);
+        const VarId iteration = scope.fresh(region.trip);
+        solvers::Substitution s;
+        s.set(index, pool_.index_var(iteration));
+        result = pool_.add(term(carry.init), pool_.reduce(solvers::Reduction::sum, {iteration}, pool_.substitute(step, s)));
+      } else if (!mentions(next, all)) {
+        solvers::Substitution s;
+        s.set(index, pool_.index_constant(region.trip - 1));
+        result = pool_.substitute(next, s);
+      } else {
+        throw SemanticsError("SP0905", "unsupported", "the loop-carried value `" + program_.value(carry.argument).name + "` is not an accumulation",
+                             "next = carried + something that depends on no carried value", "a general recurrence");
+      }
+      result = side_ == Side::reference ? folder_.define(value.name, result) : folder_.refold(result);
+      assign(carry.result, result);
+    } catch (const SemanticsError& e) {
+      if (!partial_run_) faults_.push_back({&instruction, e.code, e.name, e.what(), e.expected, e.found});
+      assign(carry.result, opaque("unknown value of " + value.name, value.type));
+    } catch (const std::overflow_error&) {
+      if (!partial_run_) faults_.push_back({&instruction, "SP0903", "too-large", "index arithmetic of `" + value.name + "` leaves 64 bits", "", ""});
+      assign(carry.result, opaque("unknown value of " + value.name, value.type));
+    } catch (const solvers::BudgetExceeded& e) {
+      if (e.what_kind != solvers::BudgetExceeded::What::size) throw;
+      if (!partial_run_) faults_.push_back({&instruction, "SP0903", "too-large", "the term of `" + value.name + "` grew beyond the size cap", "", ""});
+      assign(carry.result, opaque("unknown value of " + value.name, value.type));
+    }
+  }
+}
+
+}  // namespace shardproof::verifier

@@ -1,0 +1,80 @@
+// Gives every value of a program its term. On the reference side each arithmetic value defines an atom; on the
+// plan side each value is folded to reference atoms as soon as it is computed, so terms stay small and cost does
+// not depend on depth.
+//
+// Loops stay rolled. A carried value must be an accumulation, next = carried + f with f free of all carried
+// values: then its result is init + sum over iterations of f; or not depend on carried values at all: then its
+// result is that of the last iteration. Both are exact; anything else is reported as not supported.
+#pragma once
+
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "ir/program.h"
+#include "solvers/fold.h"
+#include "verifier/semantics.h"
+
+namespace shardproof::verifier {
+
+enum class Side { reference, plan };
+
+// An instruction whose result has no usable term; the value was replaced by an opaque tensor.
+struct Fault {
+  const ir::Instruction* instruction = nullptr;
+  std::string code, name, message, expected, found;
+};
+
+class ProgramRun {
+ public:
+  ProgramRun(Side side, solvers::Folder& folder, Semantics& semantics, const ir::Program& program);
+
+  void set(ir::ValueId value, solvers::TermId term) { terms_[static_cast<std::size_t>(value.index)] = term; }
+  solvers::TermId term(ir::ValueId value) const { return terms_[static_cast<std::size_t>(value.index)]; }
+  const std::vector<solvers::TermId>& terms() const { return terms_; }
+
+  // Replaces the computed term of a value from now on (repair hypotheses). Run again to take effect.
+  void override_value(ir::ValueId value, solvers::TermId term);
+  void clear_override(ir::ValueId value);
+  const std::set<ir::ValueId>& overridden() const { return overridden_; }
+
+  // Runs the whole program, or only what depends on `changed` values.
+  void run(const std::function<void(std::int64_t done)>& progress = {});
+  void rerun_dependents(const std::set<ir::ValueId>& changed);
+
+  const std::vector<Fault>& faults() const { return faults_; }
+  const ir::Program& program() const { return program_; }
+
+  // Fresh tensor indexed by all coordinates, open loops and the element indices of `type`.
+  solvers::TermId opaque(const std::string& name, const ir::TensorType& type);
+
+ private:
+  void run_body(const std::vector<ir::Instruction>& body);
+  void run_instruction(const ir::Instruction& instruction);
+  void run_loop(const ir::Instruction& instruction);
+  void finish_loop(const ir::Instruction& instruction, solvers::VarId index, const std::vector<solvers::TensorId>& carried);
+  void assign(ir::ValueId value, solvers::TermId term);
+  void fail(const ir::Instruction& instruction, Fault fault);
+  bool mentions(solvers::TermId term, const std::set<solvers::TensorId>& tensors) const;
+  bool needs_run(const ir::Instruction& instruction) const;
+
+  Side side_;
+  solvers::Folder& folder_;
+  solvers::TermPool& pool_;
+  Semantics& semantics_;
+  const ir::Program& program_;
+  std::vector<solvers::TermId> terms_;
+  std::vector<bool> pending_;              // asynchronous results before their wait
+  std::vector<solvers::VarId> open_loops_;
+  std::set<ir::ValueId> overridden_;
+  std::vector<solvers::TermId> override_terms_;
+  std::vector<Fault> faults_;
+  std::function<void(std::int64_t)> progress_;
+  std::int64_t done_ = 0;
+  std::int64_t loop_counter_ = 0;
+  bool partial_run_ = false;
+  std::vector<bool> changed_;
+};
+
+}  // namespace shardproof::verifier

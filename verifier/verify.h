@@ -1,0 +1,35 @@
+// The one question: is the plan equal to its reference, for all inputs, over the reals?
+//
+// Re-entrant and silent: no globals, no output, no exit. Throws only shardproof::InternalError (a bug in
+// shardproof) and std::bad_alloc.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "ir/plan.h"
+#include "verifier/report.h"
+
+namespace shardproof::verifier {
+
+struct Progress {
+  std::string phase;            // "reference", "plan", "claims", "diagnosis"
+  std::int64_t done = 0;        // instructions or claims
+  std::int64_t total = 0;
+};
+
+struct VerifyOptions {
+  double timeout_seconds = 0;    // 0: none; when exceeded the verdict is unknown (SP0901)
+  std::size_t memory_bytes = 0;  // 0: none; resident memory of the process (SP0902)
+  bool suggest_fixes = true;     // look for repairs of a failing plan and verify them
+  int max_defects = 16;          // independent faults looked for
+  std::function<void(const Progress&)> progress;  // called now and then, from the calling thread
+  const std::atomic<bool>* cancel = nullptr;      // set to true to stop: unknown
+};
+
+Report verify(const ir::Document& document, const VerifyOptions& options = {});
+
+}  // namespace shardproof::verifier
