@@ -6,7 +6,7 @@ namespace shardproof::runtime {
 
 namespace {
 
-const at::Tensor& torch(const Array& array) { return std::any_cast<const at::Tensor&>(array.storage()); }
+const at::Tensor& torch(const Array& array) { return std::any_cast<const at::Tensor&>(array.storage); }
 
 at::ScalarType execution_type(ir::DType dtype) {
   if (dtype == ir::DType::boolean) return at::kBool;
@@ -18,14 +18,14 @@ at::ScalarType execution_type(ir::DType dtype) {
 Array upload(const Tensor& tensor) {
   const at::Tensor data = at::from_blob(const_cast<double*>(tensor.data.data()), tensor.type.shape, at::kDouble);
   // `copy` because the blob's memory belongs to the caller.
-  return Array(data.to(execution_type(tensor.type.dtype), /*non_blocking=*/false, /*copy=*/true));
+  return Array{data.to(execution_type(tensor.type.dtype), /*non_blocking=*/false, /*copy=*/true)};
 }
 
 Array upload_differentiable(const Tensor& tensor) {
   if (!ir::is_float(tensor.type.dtype)) throw ExecutionError("only floating-point tensors have gradients");
   at::Tensor leaf = torch(upload(tensor));
   leaf.set_requires_grad(true);
-  return Array(leaf);
+  return Array{leaf};
 }
 
 Tensor download(const Array& array, ir::DType dtype) {
@@ -42,7 +42,7 @@ ir::Shape shape_of(const Array& array) { return torch(array).sizes().vec(); }
 Array concatenate(std::span<const Array> parts, std::int64_t dim) {
   std::vector<at::Tensor> tensors;
   for (const Array& part : parts) tensors.push_back(torch(part));
-  return Array(at::cat(tensors, dim));
+  return Array{at::cat(tensors, dim)};
 }
 
 Array chunk(const Array& array, std::int64_t dim, std::int64_t count, std::int64_t index) {
@@ -53,7 +53,7 @@ Array chunk(const Array& array, std::int64_t dim, std::int64_t count, std::int64
                          " is not divisible by the group size " + std::to_string(count));
   }
   const std::int64_t length = extent / count;
-  return Array(whole.narrow(dim, index * length, length));
+  return Array{whole.narrow(dim, index * length, length)};
 }
 
 Array combine(ir::ReduceKind reduce, std::span<const Array> parts) {
@@ -68,7 +68,7 @@ Array combine(ir::ReduceKind reduce, std::span<const Array> parts) {
     }
   }
   if (reduce == ir::ReduceKind::avg) result = result / static_cast<double>(parts.size());
-  return Array(result);
+  return Array{result};
 }
 
 std::vector<Tensor> gradients(const Array& scalar, std::span<const Array> leaves) {
@@ -78,7 +78,7 @@ std::vector<Tensor> gradients(const Array& scalar, std::span<const Array> leaves
   std::vector<Tensor> result;
   for (const Array& leaf : leaves) {
     const at::Tensor& gradient = torch(leaf).grad();
-    result.push_back(download(gradient.defined() ? Array(gradient) : Array(at::zeros_like(torch(leaf))), ir::DType::f64));
+    result.push_back(download(gradient.defined() ? Array{gradient} : Array{at::zeros_like(torch(leaf))}, ir::DType::f64));
   }
   return result;
 }

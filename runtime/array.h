@@ -13,15 +13,10 @@
 namespace shardproof::runtime {
 
 // Immutable by convention: no kernel writes to an operand, so that handles may share storage.
-class Array {
- public:
-  Array() = default;
-  explicit Array(std::any storage) : storage_(std::move(storage)) {}
-  bool has_value() const { return storage_.has_value(); }
-  const std::any& storage() const { return storage_; }  // an at::Tensor
+struct Array {
+  std::any storage;  // an at::Tensor; empty: no value
 
- private:
-  std::any storage_;
+  bool has_value() const { return storage.has_value(); }
 };
 
 Array upload(const Tensor& tensor);

@@ -8,7 +8,7 @@ namespace shardproof::runtime {
 namespace {
 
 const at::Tensor& operand(const KernelCall& call, std::size_t i) {
-  return std::any_cast<const at::Tensor&>(call.operands[i].storage());
+  return std::any_cast<const at::Tensor&>(call.operands[i].storage);
 }
 
 template <typename Combine>
@@ -110,7 +110,7 @@ at::Tensor run(const KernelCall& call) {
 KernelResults run_arithmetic_kernel(const KernelCall& call) {
   at::Tensor result = run(call);
   if (!result.defined()) return std::nullopt;
-  return std::vector<Array>{Array(std::move(result))};
+  return std::vector<Array>{Array{std::move(result)}};
 }
 
 }  // namespace shardproof::runtime

@@ -10,7 +10,7 @@ namespace shardproof::runtime {
 namespace {
 
 const at::Tensor& operand(const KernelCall& call, std::size_t i) {
-  return std::any_cast<const at::Tensor&>(call.operands[i].storage());
+  return std::any_cast<const at::Tensor&>(call.operands[i].storage);
 }
 
 double number(const KernelCall& call, std::string_view name) {
@@ -73,14 +73,14 @@ std::vector<Array> adamw(const KernelCall& call) {
   const at::Tensor m_hat = m / (1.0 - at::pow(beta1, step));
   const at::Tensor v_hat = v / (1.0 - at::pow(beta2, step));
   const at::Tensor decayed = operand(call, 0) * (1.0 - lr * number(call, "weight_decay"));
-  return {Array(decayed - lr * m_hat / (at::sqrt(v_hat) + number(call, "eps"))), Array(m), Array(v)};
+  return {Array{decayed - lr * m_hat / (at::sqrt(v_hat) + number(call, "eps"))}, Array{m}, Array{v}};
 }
 
 }  // namespace
 
 KernelResults run_macro_kernel(const KernelCall& call) {
   const ir::Attributes& attributes = call.instruction.attributes;
-  const auto one = [](at::Tensor tensor) { return std::vector<Array>{Array(std::move(tensor))}; };
+  const auto one = [](at::Tensor tensor) { return std::vector<Array>{Array{std::move(tensor)}}; };
   const auto dim = [&] { return attributes.get<std::int64_t>("dim"); };
   switch (call.instruction.op) {
     case ir::OpCode::softmax: return one(at::softmax(operand(call, 0), dim()));

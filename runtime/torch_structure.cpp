@@ -17,7 +17,7 @@ at::ScalarType execution_type(ir::DType dtype) {
 }
 
 at::Tensor operand(const KernelCall& call, std::size_t i) {
-  return std::any_cast<const at::Tensor&>(call.operands[i].storage());
+  return std::any_cast<const at::Tensor&>(call.operands[i].storage);
 }
 
 std::int64_t integer(const KernelCall& call, std::string_view name) {
@@ -42,7 +42,7 @@ at::Tensor table(const KernelCall& call) {
   if (static_cast<std::int64_t>(literal.data.size()) != ir::element_count(literal.type.shape)) {
     throw ExecutionError("the table does not have as many values as elements");
   }
-  return std::any_cast<at::Tensor>(upload(literal).storage());
+  return std::any_cast<at::Tensor>(upload(literal).storage);
 }
 
 at::Tensor iota(const KernelCall& call) {
@@ -188,7 +188,7 @@ at::Tensor rng_uniform(const KernelCall& call) {
     }
     numbers.data[flat] = static_cast<double>(state >> 11) * 0x1.0p-53;
   }
-  return std::any_cast<at::Tensor>(upload(numbers).storage());
+  return std::any_cast<at::Tensor>(upload(numbers).storage);
 }
 
 at::Tensor concat(const KernelCall& call) {
@@ -206,7 +206,7 @@ at::Tensor coord(const KernelCall& call) {
 
 KernelResults run_structure_kernel(const KernelCall& call) {
   const ir::Attributes& attributes = call.instruction.attributes;
-  const auto one = [](at::Tensor tensor) { return std::vector<Array>{Array(std::move(tensor))}; };
+  const auto one = [](at::Tensor tensor) { return std::vector<Array>{Array{std::move(tensor)}}; };
   switch (call.instruction.op) {
     case ir::OpCode::constant: return one(filled(call, attributes.get<ir::Rational>("value")));
     case ir::OpCode::table: return one(table(call));
