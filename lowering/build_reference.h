@@ -17,6 +17,7 @@
 
 namespace shardproof::lowering {
 
+// Throws ir::BuildError when the sequence does not fit the model (learned positions).
 ir::Reference build_reference(const ModelConfig& model, const TrainingConfig& training, std::int64_t global_batch,
                               std::int64_t seq_length);
 
@@ -32,8 +33,8 @@ std::vector<ParameterInfo> list_parameters(const ModelConfig& model);
 // Whether AdamW decays the parameter: not one-dimensional ones (norm weights and biases).
 bool has_weight_decay(const ParameterInfo& parameter);
 
-// Rotary inverse frequencies, head_dim/2 of them: theta^(-2i/d), scaled as the configuration says, as the exact value of
-// their 15-digit decimal.
+// Rotary inverse frequencies, head_dim/2 of them: theta^(-2i/d), scaled as the configuration says; each the exact value
+// of a decimal of at most 15 significant digits (fewer where 64 bits do not hold them).
 std::vector<ir::Rational> rope_inverse_frequencies(const ModelConfig& model);
 
 }  // namespace shardproof::lowering

@@ -155,6 +155,12 @@ Values append_vjp(ir::Builder& builder, const Instruction& instruction, const Va
   SHARDPROOF_CHECK(out.size() == count);
   for (std::size_t i = 0; i < count; ++i) {
     if (!asked[i]) out[i] = ValueId{};
+    if (!out[i].valid()) continue;
+    // Mixed operands were promoted; the cotangent has the type of its value.
+    const ir::DType dtype = builder.type(instruction.inputs[i]).dtype;
+    if (builder.type(out[i]).dtype != dtype) {
+      out[i] = builder.op(OpCode::cast, {out[i]}, {{"dtype", std::string(ir::dtype_name(dtype))}}, all_names[i]);
+    }
   }
   return out;
 }

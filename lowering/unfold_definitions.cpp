@@ -145,7 +145,11 @@ Values define_adamw(Builder& b, const Instruction& instruction, const Values& in
   const ValueId denominator = emit_shifted(b, root, attributes.get<Rational>("eps"), "denominator");
   const ValueId update = b.op(OpCode::div, {corrected_m, denominator}, {}, "update");
   const ValueId decayed = emit_scaled(b, param, attributes.get<Rational>("weight_decay"), "decay");
-  const ValueId rate = scalar_like(b, in[5], param);
+  ValueId lr = in[5];  // an input of the step, maybe wider than the parameter
+  if (b.type(lr).dtype != b.type(param).dtype) {
+    lr = b.op(OpCode::cast, {lr}, {{"dtype", std::string(ir::dtype_name(b.type(param).dtype))}}, "lr");
+  }
+  const ValueId rate = scalar_like(b, lr, param);
   const ValueId change = emit_mul(b, {rate, emit_add(b, {update, decayed})}, "change");
   return {b.op(OpCode::sub, {param, change}, {}, "param"), m, v};
 }
