@@ -1,0 +1,218 @@
+#include "verifier/session.h"
+
+#include <fstream>
+#include <unistd.h>
+
+#include "ir/check.h"
+#include "lowering/unfold.h"
+#include "verifier/side_conditions.h"
+
+namespace shardproof::verifier {
+
+using ir::ValueId;
+using solvers::BudgetExceeded;
+using solvers::TermId;
+
+namespace {
+
+std::size_t resident_bytes() {
+  std::ifstream statm("/proc/self/statm");
+  std::size_t total = 0, resident = 0;
+  if (!(statm >> total >> resident)) return 0;
+  return resident * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+}
+
+}  // namespace
+
+Session::Session(const ir::Document& document, const VerifyOptions& options)
+    : document_(document), options_(options), start_(std::chrono::steady_clock::now()),
+      z3_(pool_), atoms_(pool_, z3_.oracle()),
+      folder_(atoms_), reference_program_(lowering::unfold(document.reference.program)),
+      plan_program_(lowering::unfold(document.plan.stages.front().program)) {
+  pool_.set_watchdog([this] { watch(); });
+  reference_semantics_ = std::make_unique<Semantics>(atoms_, literals_, nullptr);
+  plan_semantics_ = std::make_unique<Semantics>(atoms_, literals_, &document.plan.meshes.front());
+  bindings_ = std::make_unique<Bindings>(atoms_, *plan_semantics_, document.plan,
+                                         [this](const std::string& param, const std::string& role) { return state_of(param, role); });
+  reference_run_ = std::make_unique<ProgramRun>(Side::reference, folder_, *reference_semantics_, reference_program_);
+  plan_run_ = std::make_unique<ProgramRun>(Side::plan, folder_, *plan_semantics_, plan_program_);
+  for (const ir::ReferenceInput& input : document.reference.inputs)
+    reference_entry_[reference_program_.value(input.value).name] = input.value;
+  for (const ir::ReferenceState& state : document.reference.state) {
+    reference_entry_[state.name] = state.value;
+    reference_exit_[state.name] = state.next;
+    state_by_role_[{state.param.empty() ? state.name : state.param, state.role}] = state.name;
+  }
+  for (const ir::ReferenceOutput& output : document.reference.outputs) reference_exit_[output.name] = output.value;
+}
+
+void Session::watch() {
+  if (options_.cancel != nullptr && options_.cancel->load()) throw BudgetExceeded(BudgetExceeded::What::cancelled, "cancelled");
+  if (options_.timeout_seconds > 0) {
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start_;
+    if (elapsed.count() > options_.timeout_seconds) throw BudgetExceeded(BudgetExceeded::What::time, "time-out");
+  }
+  if (options_.memory_bytes > 0 && resident_bytes() > options_.memory_bytes)
+    throw BudgetExceeded(BudgetExceeded::What::memory, "memory limit");
+}
+
+void Session::report(const std::string& phase, std::int64_t done, std::int64_t total) const {
+  if (options_.progress) options_.progress({phase, done, total});
+}
+
+std::string Session::state_of(const std::string& param, const std::string& role) const {
+  if (role.empty() || role == "param") return param;
+  const auto it = state_by_role_.find({param, role});
+  SHARDPROOF_CHECK(it != state_by_role_.end());  // validated
+  return it->second;
+}
+
+Denotation Session::reference_entry(const std::string& name) const {
+  const auto it = reference_entry_.find(name);
+  SHARDPROOF_CHECK(it != reference_entry_.end());
+  return {reference_run_->term(it->second), reference_program_.value(it->second).type};
+}
+
+Denotation Session::reference_exit(const std::string& name) const {
+  const auto it = reference_exit_.find(name);
+  SHARDPROOF_CHECK(it != reference_exit_.end());
+  return {reference_run_->term(it->second), reference_program_.value(it->second).type};
+}
+
+void Session::run_reference() {
+  const auto enter = [&](ValueId value, std::int64_t below) {
+    const ir::Value& v = reference_program_.value(value);
+    const std::vector<solvers::IndexId> indices = reference_semantics_->element_indices(v.type.shape);
+    if (below > 0 && ir::is_integer(v.type.dtype)) {
+      const solvers::TensorId tensor = atoms_.opaque({v.name, v.type.shape, true, below});
+      reference_run_->set(value, pool_.index_value(pool_.index_load(tensor, indices)));
+    } else {
+      const solvers::TensorId tensor = atoms_.opaque({v.name, v.type.shape, false, 0});
+      reference_run_->set(value, pool_.access(tensor, indices));
+    }
+  };
+  for (const ir::ReferenceInput& input : document_.reference.inputs) enter(input.value, input.below);
+  for (const ir::ReferenceState& state : document_.reference.state) enter(state.value, 0);
+  const auto total = static_cast<std::int64_t>(reference_program_.body.size());
+  reference_run_->run([&](std::int64_t done) { report("reference", done, total); });
+}
+
+void Session::bind_inputs() {
+  const ir::StageProgram& stage = document_.plan.stages.front();
+  const auto enter = [&](ValueId value, const ir::Binding& binding) {
+    const ir::TensorType& type = plan_program_.value(value).type;
+    if (!binding.placement.partial.empty())
+      throw SemanticsError("SP0905", "unsupported", "an input that is partial over a mesh axis has no term yet");
+    const Bound bound = bindings_->bind(binding, type, [this](const std::string& name) { return reference_entry(name); });
+    TermId term = bound.term;
+    // Where the placement promises nothing the value is arbitrary, and no result may depend on it.
+    if (bound.care != pool_.one())
+      term = pool_.add(pool_.mul(bound.care, term),
+                       pool_.mul(pool_.complement(bound.care), plan_run_->opaque("padding of " + plan_program_.value(value).name, type)));
+    plan_run_->set(value, term);
+  };
+  for (const ir::PlanInput& input : stage.inputs) enter(input.value, input.binding);
+  for (const ir::PlanState& state : stage.state) enter(state.value, state.binding);
+}
+
+void Session::run_plan() {
+  bind_inputs();
+  const auto total = static_cast<std::int64_t>(plan_program_.body.size());
+  plan_run_->run([&](std::int64_t done) { report("plan", done, total); });
+}
+
+TermId Session::apply_partial(const ir::Placement& placement, TermId term) {
+  for (const ir::PartialAxis& partial : placement.partial) {
+    solvers::TermPool::FreshScope scope(pool_);
+    const solvers::VarId c = plan_semantics_->coordinate(partial.axis);
+    const std::int64_t size = pool_.var(c).extent;
+    const solvers::VarId v = scope.fresh(size);
+    solvers::Substitution s;
+    s.set(c, pool_.index_var(v));
+    const TermId body = pool_.substitute(term, s);
+    switch (partial.reduce) {
+      case ir::ReduceKind::sum: term = pool_.reduce(solvers::Reduction::sum, {v}, body); break;
+      case ir::ReduceKind::avg: term = pool_.scale(pool_.reduce(solvers::Reduction::sum, {v}, body), ir::Rational(1, size)); break;
+      case ir::ReduceKind::max: term = pool_.reduce(solvers::Reduction::max, {v}, body); break;
+      default: throw SemanticsError("SP0905", "unsupported", "this partial reduction has no term yet");
+    }
+  }
+  return placement.partial.empty() ? term : folder_.refold(term);
+}
+
+void Session::check_claims() {
+  const ir::StageProgram& stage = document_.plan.stages.front();
+  claims_.clear();
+  const auto claim = [&](Claim::Kind kind, const std::string& name, ValueId value, const ir::Binding& binding, ir::Span span) {
+    Claim c;
+    c.kind = kind;
+    c.name = name;
+    c.reference = !binding.of.empty() ? binding.of : !binding.buffer.empty() ? binding.buffer : name;
+    c.value = value;
+    c.binding = &binding;
+    c.span = span;
+    const Bound bound = bindings_->bind(binding, plan_program_.value(value).type, [this](const std::string& n) { return reference_exit(n); });
+    c.expected = pool_.mul(bound.care, bound.term);
+    claims_.push_back(std::move(c));
+    claims_.back().proved = check_claim(claims_.back());
+  };
+  const auto total = static_cast<std::int64_t>(stage.state.size() + stage.outputs.size());
+  for (const ir::PlanState& state : stage.state) {
+    claim(Claim::Kind::state, state.name, state.next, state.binding, state.span);
+    report("claims", static_cast<std::int64_t>(claims_.size()), total);
+  }
+  for (const ir::PlanOutput& output : stage.outputs) {
+    ir::Binding binding = output.binding;
+    claim(Claim::Kind::output, output.name, output.value, output.binding, output.span);
+    report("claims", static_cast<std::int64_t>(claims_.size()), total);
+  }
+}
+
+bool Session::check_claim(Claim& c) {
+  const Bound care = bindings_->bind(*c.binding, plan_program_.value(c.value).type, [this](const std::string& n) { return reference_exit(n); });
+  c.found = pool_.mul(care.care, apply_partial(c.binding->placement, plan_run_->term(c.value)));
+  try {
+    return prove_equal(c.expected, c.found);
+  } catch (const BudgetExceeded& e) {
+    if (e.what_kind != BudgetExceeded::What::size) throw;
+    return false;
+  } catch (const std::overflow_error&) {
+    return false;
+  }
+}
+
+bool Session::prove_equal(TermId a, TermId b) {
+  if (a == b) return true;
+  b = folder_.refold(b);
+  if (a == b) return true;
+  const auto all = [](solvers::TensorId) { return true; };
+  TermId x = a, y = b;
+  for (int level = 0; level < 3; ++level) {
+    if (pool_.node(x).size > 300 || pool_.node(y).size > 300) return false;
+    const TermId x_next = atoms_.unfold(x, all);
+    const TermId y_next = atoms_.unfold(y, all);
+    if (x_next == y || x == y_next || x_next == y_next) return true;
+    if (x_next == x && y_next == y) return false;
+    x = x_next;
+    y = y_next;
+  }
+  return false;
+}
+
+std::vector<std::string> Session::assumptions() {
+  std::vector<std::string> result{"real arithmetic: rounding, overflow and NaN of floating-point numbers are not modelled"};
+  for (const ir::ReferenceInput& input : document_.reference.inputs)
+    if (input.below > 0)
+      result.push_back("every element of `" + reference_program_.value(input.value).name + "` is in [0, " + std::to_string(input.below) + ")");
+  SideConditions conditions(atoms_);
+  std::set<std::string> listed;
+  for (std::size_t i = 0; i < pool_.obligations().size(); ++i) {
+    const solvers::Obligation obligation = pool_.obligations()[i];
+    if (conditions.holds(obligation)) continue;
+    const std::string text = conditions.describe(obligation);
+    if (listed.insert(text).second) result.push_back(text);
+  }
+  return result;
+}
+
+}  // namespace shardproof::verifier

@@ -1,0 +1,94 @@
+// One verification: pool, atoms, the two program runs and the claims between them.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "ir/plan.h"
+#include "solvers/fold.h"
+#include "solvers/z3_backend.h"
+#include "verifier/bindings.h"
+#include "verifier/run_program.h"
+#include "verifier/semantics.h"
+#include "verifier/verify.h"
+
+namespace shardproof::verifier {
+
+// One equality to prove: a plan value under its placement and the reference value it claims to be.
+struct Claim {
+  enum class Kind { state, output };
+  Kind kind = Kind::state;
+  std::string name;             // of the plan state or output
+  std::string reference;        // of the reference tensor(s), for people
+  ir::ValueId value;            // plan value
+  const ir::Binding* binding = nullptr;
+  ir::Span span;
+  solvers::TermId expected;     // both multiplied by the binding's care
+  solvers::TermId found;
+  bool proved = false;
+};
+
+class Session {
+ public:
+  Session(const ir::Document& document, const VerifyOptions& options);
+
+  // The steps of verify(), in order. Each throws solvers::BudgetExceeded when time or memory is used up.
+  void run_reference();
+  void run_plan();
+  void check_claims();            // fills claims
+  bool check_claim(Claim& claim); // recomputes found from the current plan terms; expected is fixed
+
+  const ir::Document& document() const { return document_; }
+  const ir::Program& plan_program() const { return plan_program_; }
+  const ir::Program& reference_program() const { return reference_program_; }
+  ProgramRun& plan_run() { return *plan_run_; }
+  ProgramRun& reference_run() { return *reference_run_; }
+  solvers::TermPool& pool() { return pool_; }
+  solvers::AtomTable& atoms() { return atoms_; }
+  solvers::Folder& folder() { return folder_; }
+  Semantics& plan_semantics() { return *plan_semantics_; }
+  std::vector<Claim>& claims() { return claims_; }
+  solvers::Z3Range& z3() { return z3_; }
+  const ir::Mesh& mesh() const { return document_.plan.meshes.front(); }
+  std::vector<std::string> assumptions();
+
+  // Equality of two terms: same normal form, or the same after unfolding definitions a few levels.
+  bool prove_equal(solvers::TermId a, solvers::TermId b);
+
+ private:
+  void watch();
+  void bind_inputs();
+  Denotation reference_entry(const std::string& name) const;  // inputs and states on entry
+  Denotation reference_exit(const std::string& name) const;   // states on exit, outputs
+  std::string state_of(const std::string& param, const std::string& role) const;
+  solvers::TermId apply_partial(const ir::Placement& placement, solvers::TermId term);
+  void report(const std::string& phase, std::int64_t done, std::int64_t total) const;
+
+  const ir::Document& document_;
+  const VerifyOptions& options_;
+  std::chrono::steady_clock::time_point start_;
+  solvers::TermPool pool_;
+  solvers::Z3Range z3_;
+  solvers::AtomTable atoms_;
+  solvers::Folder folder_;
+  LiteralTable literals_;
+  ir::Program reference_program_;  // macros unfolded
+  ir::Program plan_program_;
+  std::unique_ptr<Semantics> reference_semantics_;
+  std::unique_ptr<Semantics> plan_semantics_;
+  std::unique_ptr<Bindings> bindings_;
+  std::unique_ptr<ProgramRun> reference_run_;
+  std::unique_ptr<ProgramRun> plan_run_;
+  std::unordered_map<std::string, ir::ValueId> reference_entry_;
+  std::unordered_map<std::string, ir::ValueId> reference_exit_;
+  std::map<std::pair<std::string, std::string>, std::string> state_by_role_;
+  std::vector<Claim> claims_;
+};
+
+}  // namespace shardproof::verifier

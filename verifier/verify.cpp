@@ -1,0 +1,108 @@
+#include "verifier/verify.h"
+
+#include <chrono>
+
+#include "ir/check.h"
+#include "ir/validate.h"
+#include "verifier/diagnose.h"
+#include "verifier/session.h"
+
+namespace shardproof::verifier {
+
+namespace {
+
+void give_up(Report& report, const solvers::BudgetExceeded& e, const std::string& where) {
+  report.verdict = Verdict::unknown;
+  ir::Diagnostic d;
+  switch (e.what_kind) {
+    case solvers::BudgetExceeded::What::time: d.code = "SP0901"; d.name = "timeout"; break;
+    case solvers::BudgetExceeded::What::memory: d.code = "SP0902"; d.name = "memory"; break;
+    case solvers::BudgetExceeded::What::cancelled: d.code = "SP0901"; d.name = "cancelled"; break;
+    case solvers::BudgetExceeded::What::size: d.code = "SP0903"; d.name = "too-large"; break;
+  }
+  d.message = "not decided: " + std::string(e.what()) + " while " + where;
+  report.unknown_reason = d.message;
+  report.diagnostics.push_back(std::move(d));
+}
+
+// What the prover cannot take yet is said before any work is done.
+bool supported(const ir::Plan& plan, ir::DiagnosticSink& sink) {
+  if (plan.stages.size() != 1)
+    sink.error("SP0905", "unsupported", "the prover takes plans of one stage program so far", plan.stages.empty() ? ir::Span{} : plan.stages[1].span,
+               "one entry in `stages`", std::to_string(plan.stages.size()));
+  else if (!plan.stages[0].where.empty())
+    sink.error("SP0905", "unsupported", "the prover takes a stage program that runs on all ranks so far", plan.stages[0].span, "no `where`", "a restricted stage");
+  if (plan.meshes.size() != 1)
+    sink.error("SP0905", "unsupported", "the prover takes plans on one mesh so far", plan.meshes.empty() ? ir::Span{} : plan.meshes[1].span,
+               "one entry in `meshes`", std::to_string(plan.meshes.size()));
+  return sink.ok();
+}
+
+}  // namespace
+
+Report verify(const ir::Document& document, const VerifyOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
+  Report report;
+  const auto finish = [&] {
+    report.statistics.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return report;
+  };
+
+  ir::DiagnosticSink sink;
+  ir::validate(document, sink);
+  if (!sink.ok()) {
+    report.verdict = Verdict::invalid;
+    report.diagnostics = sink.take();
+    return finish();
+  }
+  if (!supported(document.plan, sink)) {
+    report.verdict = Verdict::unknown;
+    report.diagnostics = sink.take();
+    report.unknown_reason = report.diagnostics.front().message;
+    return finish();
+  }
+  report.diagnostics = sink.take();  // warnings
+
+  std::string where = "unfolding macro ops";
+  try {
+    Session session(document, options);
+    report.statistics.reference_instructions = static_cast<std::int64_t>(session.reference_program().body.size());
+    report.statistics.plan_instructions = static_cast<std::int64_t>(session.plan_program().body.size());
+    where = "reading the reference";
+    session.run_reference();
+    where = "following the plan";
+    session.run_plan();
+    where = "comparing outputs and state";
+    session.check_claims();
+    where = "looking for the cause";
+    diagnose(session, options, report);
+    for (const Claim& claim : session.claims()) ++(claim.proved ? report.obligations.proved : report.obligations.unknown);
+    report.assumptions = session.assumptions();
+    report.statistics.z3_queries = static_cast<std::int64_t>(session.z3().statistics().asked);
+    report.statistics.folds = static_cast<std::int64_t>(session.atoms().accepted());
+    report.obligations.by_z3 = static_cast<std::int64_t>(session.z3().statistics().proved);
+  } catch (const solvers::BudgetExceeded& e) {
+    give_up(report, e, where);
+  } catch (const SemanticsError& e) {
+    report.verdict = Verdict::unknown;
+    ir::Diagnostic d;
+    d.code = e.code;
+    d.name = e.name;
+    d.message = e.what();
+    d.expected = e.expected;
+    d.found = e.found;
+    report.unknown_reason = d.message;
+    report.diagnostics.push_back(std::move(d));
+  } catch (const std::overflow_error& e) {
+    report.verdict = Verdict::unknown;
+    ir::Diagnostic d;
+    d.code = "SP0903";
+    d.name = "too-large";
+    d.message = std::string("integer arithmetic left 64 bits while ") + where;
+    report.unknown_reason = d.message;
+    report.diagnostics.push_back(std::move(d));
+  }
+  return finish();
+}
+
+}  // namespace shardproof::verifier
