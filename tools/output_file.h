@@ -1,0 +1,14 @@
+// Writing results so that a crash, a full disk or an interrupt never leaves half a file under the final name.
+#pragma once
+
+#include <functional>
+#include <iosfwd>
+#include <string>
+
+namespace shardproof::tools {
+
+// Calls `write` with a stream. The bytes go to a temporary file in the folder of `path`, which is renamed to
+// `path` once everything is on disk. Path "-" is standard output. Throws UsageError if it cannot be written.
+void write_file(const std::string& path, const std::function<void(std::ostream&)>& write);
+
+}  // namespace shardproof::tools
