@@ -117,8 +117,11 @@ void ProgramRun::run_instruction(const Instruction& instruction) {
       const bool structural = family == ir::OpFamily::source || family == ir::OpFamily::structure;
       result = structural ? folder_.fold(result) : folder_.define(value.name, result);
     } else {
+      // Sums over part of a contraction are expected to fold only once a collective completes them; everything else
+      // that does not fold at once is looked at harder.
       const bool completes = ir::schema_of(instruction.op).family == ir::OpFamily::communication;
-      result = completes ? folder_.refold(result) : folder_.fold(result);
+      result = folder_.fold(result);
+      if (completes || pool_.node(result).height == 0) result = folder_.refold(result);
     }
     assign(out, result);
   } catch (const SemanticsError& e) {
