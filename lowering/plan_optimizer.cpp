@@ -53,7 +53,7 @@ class OptimizerWriter {
       const PlanParameter& parameter = writer_.table().all[i];
       writer_.at(parameter.name, "gradient reduction", parameter.name);
       if (degrees_.sequence_parallel && parameter.on_sequence_shard) {
-        complete[i] = writer_.tp_all_reduce(gradients[i], "sum", "grad");
+        complete[i] = writer_.tp_all_reduce(gradients[i], "sum", "grad_whole");
       } else if (parameter.copies == ParameterCopies::kv_tail) {
         complete[i] = sum_replicated_tail(parameter, gradients[i]);
       }
@@ -66,7 +66,7 @@ class OptimizerWriter {
     const std::int64_t own = parameter.shape.front() - parameter.tail_rows;
     const ValueId head = writer_.slice(gradient, 0, ir::constant_expr(0), own, "grad_q");
     const ValueId tail = writer_.slice(gradient, 0, ir::constant_expr(own), parameter.tail_rows, "grad_kv_own");
-    return writer_.concat({head, writer_.all_reduce(tail, {"tpr"}, "sum", "grad_kv")}, 0, "grad");
+    return writer_.concat({head, writer_.all_reduce(tail, {"tpr"}, "sum", "grad_kv")}, 0, "grad_whole");
   }
 
   // The bucket, summed over data parallel ranks (own shard only with the distributed optimizer), per token.
@@ -146,11 +146,11 @@ class OptimizerWriter {
   }
 
   void norm_and_clip(OptimizerOutputs& outputs) {
-    writer_.at("optimizer", "gradient norm", "norm");
+    writer_.at("optimizer", "gradient norm", "grad_norm");
     const ValueId own = squares_.size() == 1 ? squares_.front() : writer_.add(squares_, "own_square_sum");
     std::vector<std::string> axes = degrees_.tp_axes();
     if (degrees_.distributed_optimizer) axes.insert(axes.begin(), "dp");
-    outputs.grad_norm = writer_.op(OpCode::sqrt, {writer_.all_reduce(own, axes, "sum", "square_sum")}, "grad_norm");
+    outputs.grad_norm = writer_.op(OpCode::sqrt, {writer_.all_reduce(own, axes, "sum", "square_sum")}, "norm");
     if (training_.clip_grad.is_zero()) return;
     const auto number = [&](Rational value) { return writer_.constant(value, DType::f32, {}); };
     const ValueId shifted = writer_.add({outputs.grad_norm, number(Rational(1, 1000000))}, "norm_eps");
@@ -214,11 +214,13 @@ class OptimizerWriter {
   ValueId unpack(ValueId whole, const PlanBucket& bucket, const PlanBucketMember& member, const std::string& suffix) {
     const PlanParameter& parameter = writer_.table().all[member.parameter];
     writer_.at(parameter.name, "unpack from " + bucket.name, "");
+    const std::string name = parameter.name + suffix;
     ValueId flat = whole;
     if (member.size != bucket.size) {
-      flat = writer_.slice(whole, 0, ir::constant_expr(member.offset), member.size, parameter.name + suffix + "_flat");
+      const bool is_flat = parameter.shape.size() == 1;
+      flat = writer_.slice(whole, 0, ir::constant_expr(member.offset), member.size, is_flat ? name : name + "_flat");
     }
-    return writer_.reshape(flat, parameter.shape, parameter.name + suffix);
+    return writer_.reshape(flat, parameter.shape, name);
   }
 
   // Every data parallel rank updates every parameter.

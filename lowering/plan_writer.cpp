@@ -63,7 +63,8 @@ ValueId PlanWriter::concat(Values parts, std::int64_t dim, const std::string& na
 
 ValueId PlanWriter::constant(ir::Rational value, ir::DType dtype, const Shape& shape) {
   const auto [place, is_new] = constants_.try_emplace(ConstantKey(value.num, value.den, dtype, shape));
-  if (is_new) place->second = builder_.typed(OpCode::constant, {dtype, shape}, {{"value", value}}, "c");
+  if (is_new) place->second = builder_.typed(OpCode::constant, {dtype, shape}, {{"value", value}},
+                                       "const_" + ir::to_string(value));
   return place->second;
 }
 
