@@ -1,4 +1,7 @@
 // Sources, data movement and random numbers.
+#include <algorithm>
+#include <limits>
+
 #include <ATen/ATen.h>
 
 #include "runtime/torch_kernels.h"
@@ -28,8 +31,13 @@ std::int64_t integer_or(const KernelCall& call, std::string_view name, std::int6
   return call.instruction.attributes.get_or<std::int64_t>(name, fallback);
 }
 
-at::Tensor filled(const KernelCall& call, ir::Rational value) {
+at::Tensor constant(const KernelCall& call) {
   const at::ScalarType type = execution_type(call.result_type.dtype);
+  if (call.instruction.attributes.get_or<bool>("negative_infinity", false)) {
+    if (type != at::kDouble) throw ExecutionError("only a floating-point constant is infinite");
+    return at::full(call.result_type.shape, -std::numeric_limits<double>::infinity(), at::TensorOptions(at::kDouble));
+  }
+  const auto value = call.instruction.attributes.get<ir::Rational>("value");
   if (type != at::kDouble && !value.is_integer()) throw ExecutionError("a fraction is not an integer constant");
   return at::full(call.result_type.shape, to_double(value), at::TensorOptions(at::kDouble)).to(type);
 }
@@ -208,7 +216,7 @@ KernelResults run_structure_kernel(const KernelCall& call) {
   const ir::Attributes& attributes = call.instruction.attributes;
   const auto one = [](at::Tensor tensor) { return std::vector<Array>{Array{std::move(tensor)}}; };
   switch (call.instruction.op) {
-    case ir::OpCode::constant: return one(filled(call, attributes.get<ir::Rational>("value")));
+    case ir::OpCode::constant: return one(constant(call));
     case ir::OpCode::table: return one(table(call));
     case ir::OpCode::iota: return one(iota(call));
     case ir::OpCode::coord: return one(coord(call));

@@ -1,3 +1,5 @@
+#include <limits>
+
 #include "tests/unit/runtime/op_cases.h"
 
 namespace shardproof::runtime::testing {
@@ -21,6 +23,8 @@ void add_sources(std::vector<OpCase>& cases) {
   cases.push_back({OpCode::constant, "fraction", {}, {{"value", Rational(3, 8)}},
                    {make(DType::f32, {2, 3}, [](const Index&) { return 0.375; })}, true});
   cases.push_back({OpCode::constant, "integer", {}, {{"value", Rational(-7)}}, {scalar(DType::i64, -7)}, true});
+  cases.push_back({OpCode::constant, "negative_infinity", {}, {{"negative_infinity", true}},
+                   {make(DType::f32, {2}, [](const Index&) { return -std::numeric_limits<double>::infinity(); })}, true});
   cases.push_back({OpCode::table, "row_major", {},
                    {{"values", std::vector<Rational>{Rational(1), Rational(1, 2), Rational(-3), Rational(4), Rational(5), Rational(6)}}},
                    {Tensor{{DType::f32, {2, 3}}, {1, 0.5, -3, 4, 5, 6}}}, true});
@@ -82,17 +86,19 @@ void add_indexing(std::vector<OpCase>& cases) {
                    })}});
   const Tensor updates = random_f32({2, 3, 5}, 6);
   // Id 9 equals no position: its update is dropped.
-  const Tensor targets = ids({2, 3}, {3, 0, 0, 9, 2, 0});
-  cases.push_back({OpCode::scatter_add, "rows", {updates, targets}, {{"size", std::int64_t{4}}},
-                   {make(DType::f32, {4, 5}, [=](const Index& i) {
-                     double sum = 0;
-                     for (std::int64_t a = 0; a < 2; ++a) {
-                       for (std::int64_t b = 0; b < 3; ++b) {
-                         if (at(targets, {a, b}) == static_cast<double>(i[0])) sum += at(updates, {a, b, i[1]});
+  for (const double other : {1.0, 9.0}) {
+    const Tensor targets = ids({2, 3}, {3, 0, 0, other, 2, 0});
+    cases.push_back({OpCode::scatter_add, other == 9.0 ? kDroppedIds : "rows", {updates, targets}, {{"size", std::int64_t{4}}},
+                     {make(DType::f32, {4, 5}, [=](const Index& i) {
+                       double sum = 0;
+                       for (std::int64_t a = 0; a < 2; ++a) {
+                         for (std::int64_t b = 0; b < 3; ++b) {
+                           if (at(targets, {a, b}) == static_cast<double>(i[0])) sum += at(updates, {a, b, i[1]});
+                         }
                        }
-                     }
-                     return sum;
-                   })}});
+                       return sum;
+                     })}});
+  }
   const Tensor inner = ids({3}, {1, 1, 0});
   cases.push_back({OpCode::scatter_add, "middle", {updates, inner}, {{"dim", std::int64_t{1}}, {"size", std::int64_t{2}}},
                    {make(DType::f32, {2, 2, 5}, [=](const Index& i) {

@@ -33,7 +33,7 @@ ReferenceTensors reference_of(const std::map<std::string, Tensor>& tensors) {
   return reference;
 }
 
-ir::Binding bind(std::string of, std::vector<DimLayout> dims) {
+ir::Binding bound(std::string of, std::vector<DimLayout> dims) {
   ir::Binding binding;
   binding.of = std::move(of);
   binding.placement.dims = std::move(dims);
@@ -70,7 +70,7 @@ RankTensors place_and_check(const ir::Plan& plan, const ReferenceTensors& refere
 TEST(Place, ShardAndReplicate) {
   const ir::Plan plan = plan_on({{"dp", 2, {}}, {"tp", 3, {}}});
   const ReferenceTensors reference = reference_of({{"w", numbered({6, 2})}});
-  const RankTensors ranks = place_and_check(plan, reference, bind("w", {dim({axis("tp", 3), local(2)}), dim({local(2)})}), {2, 2});
+  const RankTensors ranks = place_and_check(plan, reference, bound("w", {dim({axis("tp", 3), local(2)}), dim({local(2)})}), {2, 2});
   for (const std::size_t dp : {0U, 1U}) {
     EXPECT_EQ(ranks[3 * dp + 0].data, plus_100({0, 1, 2, 3}));
     EXPECT_EQ(ranks[3 * dp + 2].data, plus_100({8, 9, 10, 11}));
@@ -81,14 +81,14 @@ TEST(Place, LocalDigitAboveTheAxisIsAStridedShard) {
   // Fused gate-up of 2 x 6 rows on tp 3: rank 1 holds rows 2, 3 of each half.
   const ir::Plan plan = plan_on({{"tp", 3, {}}});
   const ReferenceTensors reference = reference_of({{"w", numbered({12})}});
-  const RankTensors ranks = place_and_check(plan, reference, bind("w", {dim({local(2), axis("tp", 3), local(2)})}), {4});
+  const RankTensors ranks = place_and_check(plan, reference, bound("w", {dim({local(2), axis("tp", 3), local(2)})}), {4});
   EXPECT_EQ(ranks[1].data, plus_100({2, 3, 8, 9}));
 }
 
 TEST(Place, TwoAxesOnOneDimension) {
   const ir::Plan plan = plan_on({{"dp", 2, {}}, {"tp", 2, {}}});
   const ReferenceTensors reference = reference_of({{"w", numbered({8})}});
-  const RankTensors ranks = place_and_check(plan, reference, bind("w", {dim({axis("tp", 2), axis("dp", 2), local(2)})}), {2});
+  const RankTensors ranks = place_and_check(plan, reference, bound("w", {dim({axis("tp", 2), axis("dp", 2), local(2)})}), {2});
   EXPECT_EQ(ranks[1].data, plus_100({4, 5}));  // dp 0, tp 1
   EXPECT_EQ(ranks[2].data, plus_100({2, 3}));  // dp 1, tp 0
 }
@@ -97,11 +97,11 @@ TEST(Place, SubAxes) {
   // 2 key heads of 3 on tp 4: the major half of tp selects the head, the minor half replicates.
   const ir::Plan plan = plan_on({{"tp", 4, {}}});
   const ReferenceTensors reference = reference_of({{"k", numbered({6})}});
-  const RankTensors major = place_and_check(plan, reference, bind("k", {dim({axis("tp", 2), local(3)})}), {3});
+  const RankTensors major = place_and_check(plan, reference, bound("k", {dim({axis("tp", 2), local(3)})}), {3});
   EXPECT_EQ(major[0].data, plus_100({0, 1, 2}));
   EXPECT_EQ(major[1].data, plus_100({0, 1, 2}));
   EXPECT_EQ(major[2].data, plus_100({3, 4, 5}));
-  const RankTensors minor = place_and_check(plan, reference, bind("k", {dim({axis("tp", 2, 2), local(3)})}), {3});
+  const RankTensors minor = place_and_check(plan, reference, bound("k", {dim({axis("tp", 2, 2), local(3)})}), {3});
   EXPECT_EQ(minor[0].data, plus_100({0, 1, 2}));
   EXPECT_EQ(minor[1].data, plus_100({3, 4, 5}));
   EXPECT_EQ(minor[2].data, plus_100({0, 1, 2}));
@@ -113,7 +113,7 @@ TEST(Place, Zigzag) {
   const ReferenceTensors reference = reference_of({{"x", numbered({12})}});
   DimLayout layout = dim({axis("cp", 2), local(2), local(3)});
   layout.permutation = ir::Permutation::zigzag;
-  const RankTensors ranks = place_and_check(plan, reference, bind("x", {layout}), {6});
+  const RankTensors ranks = place_and_check(plan, reference, bound("x", {layout}), {6});
   EXPECT_EQ(ranks[0].data, plus_100({0, 1, 2, 9, 10, 11}));
   EXPECT_EQ(ranks[1].data, plus_100({3, 4, 5, 6, 7, 8}));
 }
@@ -123,7 +123,7 @@ TEST(Place, PaddingIsGarbageOrZero) {
   const ReferenceTensors reference = reference_of({{"e", numbered({5})}});
   DimLayout layout = dim({axis("tp", 2), local(4)});
   layout.padded_extent = 8;
-  ir::Binding binding = bind("e", {layout});
+  ir::Binding binding = bound("e", {layout});
   const RankTensors any = place_and_check(plan, reference, binding, {4});
   EXPECT_EQ(any[1].data[0], 104.0);
   EXPECT_NE(any[1].data[1], 0.0);
@@ -137,7 +137,7 @@ TEST(Place, RaggedShards) {
   const ReferenceTensors reference = reference_of({{"x", numbered({6})}});
   DimLayout layout = dim({axis("ep", 3), local(3)});
   layout.offsets = {0, 1, 4, 6};
-  ir::Binding binding = bind("x", {layout});
+  ir::Binding binding = bound("x", {layout});
   binding.placement.pad = ir::PadValue::zero;
   const RankTensors ranks = place_and_check(plan, reference, binding, {3});
   EXPECT_EQ(ranks[0].data, (std::vector<double>{100, 0, 0}));
@@ -149,7 +149,7 @@ TEST(Place, PartialSummandsReduceToTheValue) {
   const ir::Plan plan = plan_on({{"dp", 2, {}}, {"tp", 3, {}}});
   const ReferenceTensors reference = reference_of({{"g", numbered({4})}});
   for (const ir::ReduceKind kind : {ir::ReduceKind::sum, ir::ReduceKind::avg, ir::ReduceKind::max, ir::ReduceKind::min, ir::ReduceKind::prod}) {
-    ir::Binding binding = bind("g", {dim({axis("dp", 2), local(2)})});
+    ir::Binding binding = bound("g", {dim({axis("dp", 2), local(2)})});
     binding.placement.partial = {{"tp", kind}};
     std::mt19937_64 random(6);
     const RankTensors ranks = place(plan, reference, binding, {DType::f32, {2}}, random);
@@ -165,7 +165,7 @@ TEST(Place, PartialSummandsReduceToTheValue) {
 TEST(Place, OwnedTensorsDoNotExistElsewhere) {
   const ir::Plan plan = plan_on({{"pp", 2, {}}, {"tp", 2, {}}});
   const ReferenceTensors reference = reference_of({{"w", numbered({4})}});
-  ir::Binding binding = bind("w", {dim({axis("tp", 2), local(2)})});
+  ir::Binding binding = bound("w", {dim({axis("tp", 2), local(2)})});
   binding.placement.owned = {{"pp", {1}}};
   const RankTensors ranks = place_and_check(plan, reference, binding, {2});
   EXPECT_NE(ranks[0].data, plus_100({0, 1}));
@@ -275,7 +275,7 @@ TEST(Place, ShapesThatDoNotFitAreRefused) {
   const ReferenceTensors reference = reference_of({{"w", numbered({4, 2})}});
   std::mt19937_64 random(1);
   const auto attempt = [&](std::vector<DimLayout> dims, ir::Shape shape) {
-    static_cast<void>(place(plan, reference, bind("w", std::move(dims)), {DType::f32, std::move(shape)}, random));
+    static_cast<void>(place(plan, reference, bound("w", std::move(dims)), {DType::f32, std::move(shape)}, random));
   };
   EXPECT_NO_THROW(attempt({dim({axis("tp", 2), local(2)}), dim({local(2)})}, {2, 2}));
   EXPECT_THROW(attempt({dim({axis("tp", 2), local(2)}), dim({local(2)})}, {4}), ExecutionError);
@@ -287,7 +287,7 @@ TEST(Place, ShapesThatDoNotFitAreRefused) {
 TEST(Compare, NotANumberIsAMismatch) {
   const ir::Plan plan = plan_on({{"tp", 2, {}}});
   const ReferenceTensors reference = reference_of({{"w", numbered({4})}});
-  const ir::Binding binding = bind("w", {dim({axis("tp", 2), local(2)})});
+  const ir::Binding binding = bound("w", {dim({axis("tp", 2), local(2)})});
   std::mt19937_64 random(1);
   RankTensors ranks = place(plan, reference, binding, {DType::f32, {2}}, random);
   ranks[1].data[0] = std::nan("");

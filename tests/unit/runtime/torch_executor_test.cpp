@@ -29,8 +29,8 @@ TEST_P(EveryOp, AgreesWithItsDefinitionInLoops) {
   for (std::size_t i = 0; i < found.size(); ++i) expect_near(found[i], c.expected[i]);
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, EveryOp, ::testing::ValuesIn(all_cases()), [](const auto& info) {
-  return std::string(ir::schema_of(info.param.op).name) + "_" + info.param.label + "_" + std::to_string(info.index);
+INSTANTIATE_TEST_SUITE_P(Cases, EveryOp, ::testing::ValuesIn(all_cases()), [](const auto& test) {
+  return std::string(ir::schema_of(test.param.op).name) + "_" + test.param.label + "_" + std::to_string(test.index);
 });
 
 // The table is the list: an op that nobody wrote a case for fails here.

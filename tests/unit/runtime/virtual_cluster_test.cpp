@@ -151,7 +151,7 @@ INSTANTIATE_TEST_SUITE_P(Meshes, Collective,
                                            Setting{"both_swapped", two_by_three(), {"tp", "dp"}},
                                            Setting{"renumbered", renumbered(), {"tp"}},
                                            Setting{"renumbered_both", renumbered(), {"tp", "dp"}}),
-                         [](const auto& info) { return info.param.label; });
+                         [](const auto& test) { return test.param.label; });
 
 TEST(Groups, OrderOfTheNamedAxesIsTheOrderWithinTheGroup) {
   const ir::Mesh mesh = two_by_three();
