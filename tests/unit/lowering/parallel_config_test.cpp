@@ -1,0 +1,112 @@
+#include "lowering/parallel_config.h"
+
+#include <gtest/gtest.h>
+
+#include "lowering/training_config.h"
+
+namespace shardproof::lowering {
+namespace {
+
+const char kTwo[] = R"({
+  "8b": {"model": "llama-3.1-8b.json", "world_size": 64, "tensor_model_parallel_size": 8, "sequence_parallel": true,
+         "use_distributed_optimizer": true, "micro_batch_size": 1, "global_batch_size": 128, "seq_length": 8192},
+  "405b": {"world_size": 16384, "tensor_model_parallel_size": 8, "pipeline_model_parallel_size": 16,
+           "context_parallel_size": 16, "cp_comm_type": "all_gather", "data_parallel_sharding_strategy": "optim_grads",
+           "global_batch_size": 128, "seq_length": 131072, "clip_grad": 0.5, "adam_beta2": 0.999, "adam_eps": 1e-5}
+})";
+
+std::shared_ptr<const ir::SourceFile> file(std::string text) {
+  return std::make_shared<ir::SourceFile>("parallel.json", std::move(text));
+}
+
+TEST(ParallelConfig, SelectsByName) {
+  ir::DiagnosticSink sink;
+  const auto config = read_parallel_config(file(kTwo), sink, "405b");
+  ASSERT_TRUE(config) << (sink.ok() ? "" : sink.diagnostics()[0].message);
+  EXPECT_EQ(config->name, "405b");
+  EXPECT_EQ(config->data_parallel_size(), 8);
+  EXPECT_EQ(config->num_microbatches(), 16);
+  EXPECT_EQ(config->cp_comm_type, "all_gather");
+  EXPECT_EQ(config->data_parallel_sharding_strategy, DataParallelSharding::optim_grads);
+  EXPECT_EQ(config->clip_grad, ir::Rational(1, 2));
+  EXPECT_FALSE(config->sequence_parallel);
+}
+
+TEST(ParallelConfig, DistributedOptimizerShardsTheOptimizer) {
+  ir::DiagnosticSink sink;
+  const auto config = read_parallel_config(file(kTwo), sink, "8b");
+  ASSERT_TRUE(config);
+  EXPECT_EQ(config->data_parallel_sharding_strategy, DataParallelSharding::optim);
+  EXPECT_EQ(config->model, "llama-3.1-8b.json");
+  EXPECT_TRUE(config->sequence_parallel);
+}
+
+TEST(ParallelConfig, SeveralNeedAName) {
+  ir::DiagnosticSink sink;
+  EXPECT_FALSE(read_parallel_config(file(kTwo), sink));
+  EXPECT_FALSE(read_parallel_config(file(kTwo), sink, "70b"));
+  ASSERT_EQ(sink.diagnostics().size(), 2u);
+  EXPECT_EQ(sink.diagnostics()[0].code, "SP0020");
+  EXPECT_EQ(sink.diagnostics()[0].expected, "one of `8b`, `405b`");
+  EXPECT_EQ(sink.diagnostics()[1].found, "`70b`");
+}
+
+TEST(ParallelConfig, SingleObjectNeedsNoName) {
+  ir::DiagnosticSink sink;
+  const auto config =
+      read_parallel_config(file(R"({"world_size": 4, "global_batch_size": 8, "seq_length": 16})"), sink);
+  ASSERT_TRUE(config);
+  EXPECT_EQ(config->data_parallel_size(), 4);
+  EXPECT_EQ(config->num_microbatches(), 2);
+}
+
+struct Misfit {
+  const char* text;
+  const char* code;
+};
+class ParallelConfigMisfit : public ::testing::TestWithParam<Misfit> {};
+
+TEST_P(ParallelConfigMisfit, IsRefused) {
+  ir::DiagnosticSink sink;
+  EXPECT_FALSE(read_parallel_config(file(GetParam().text), sink));
+  ASSERT_FALSE(sink.diagnostics().empty());
+  EXPECT_EQ(sink.diagnostics()[0].code, GetParam().code);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Degrees, ParallelConfigMisfit,
+    ::testing::Values(
+        Misfit{R"({"world_size": 6, "tensor_model_parallel_size": 4, "global_batch_size": 8, "seq_length": 8})", "SP0023"},
+        Misfit{R"({"world_size": 4, "global_batch_size": 6, "seq_length": 8})", "SP0023"},
+        Misfit{R"({"world_size": 4, "expert_model_parallel_size": 3, "global_batch_size": 4, "seq_length": 8})", "SP0023"},
+        Misfit{R"({"world_size": 4, "global_batch_size": 4, "seq_length": 8, "fp16": true, "bf16": true})", "SP0023"},
+        Misfit{R"({"world_size": 4, "tensor_model_parallel_size": 1099511627776, "pipeline_model_parallel_size": 1099511627776,
+                   "global_batch_size": 4, "seq_length": 8})", "SP0023"},
+        Misfit{R"({"global_batch_size": 6, "seq_length": 8})", "SP0020"},
+        Misfit{R"({"world_size": 4, "global_batch_size": 4, "seq_length": 8, "cp_comm_type": "ring"})", "SP0022"},
+        Misfit{R"({"world_size": 4, "global_batch_size": 4, "seq_length": 8, "clip_grad": -1})", "SP0021"},
+        Misfit{R"([1])", "SP0021"}));
+
+TEST(TrainingConfig, ReadsItsKeysExactlyAndKeepsDefaults) {
+  ir::DiagnosticSink sink;
+  const auto training = read_training_config(file(kTwo), sink, "405b");
+  ASSERT_TRUE(training);
+  EXPECT_EQ(training->adam_beta1, ir::Rational(9, 10));
+  EXPECT_EQ(training->adam_beta2, ir::Rational(999, 1000));
+  EXPECT_EQ(training->adam_eps, ir::Rational(1, 100000));
+  EXPECT_EQ(training->weight_decay, ir::Rational(1, 10));
+  EXPECT_EQ(training->clip_grad, ir::Rational(1, 2));
+}
+
+TEST(TrainingConfig, RefusesValuesThatDivideByZero) {
+  for (const char* text : {R"({"adam_beta1": 1, "a": 0})", R"({"adam_beta2": 1.0, "a": 0})", R"({"adam_eps": 0, "a": 0})",
+                           R"({"adam_beta1": 1.5, "a": 0})", R"({"weight_decay": "0.1", "a": 0})"}) {
+    ir::DiagnosticSink sink;
+    EXPECT_FALSE(read_training_config(file(text), sink)) << text;
+    ASSERT_FALSE(sink.diagnostics().empty());
+    EXPECT_EQ(sink.diagnostics()[0].code, "SP0021") << text;
+  }
+}
+
+}  // namespace
+}  // namespace shardproof::lowering
