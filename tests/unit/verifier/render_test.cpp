@@ -62,7 +62,7 @@ TEST(RenderText, FullShowsBothPlacesFactsAndTheFix) {
   const ir::SourceFile source("a.plan.json", kPlan);
   EXPECT_EQ(full(missing_reduction(source), &source),
             R"(error[SP0201]: `dg` lacks a sum over mesh axis `tp`
-  --> a.plan.json:5:23
+  --> a.plan.json:5:22
     |
   2 | {"op": "reduce_sum", "in": ["p"], "out": ["dg"]},
     |                                           ---- produced here as a partial sum over `tp`
@@ -104,7 +104,7 @@ TEST(RenderText, ConciseIsOneLinePerFinding) {
   options.quiet = true;
   std::ostringstream out;
   render_concise(missing_reduction(source), &source, "", options, out);
-  EXPECT_EQ(out.str(), "a.plan.json:5:23: error[SP0201] `dg` lacks a sum over mesh axis `tp` (98 places)\n");
+  EXPECT_EQ(out.str(), "a.plan.json:5:22: error[SP0201] `dg` lacks a sum over mesh axis `tp` (98 places)\n");
 }
 
 TEST(RenderText, InsertionAloneShowsOnlyTheNewLine) {
@@ -209,8 +209,8 @@ TEST(RenderJson, HasEveryPart) {
   EXPECT_EQ(diagnostic["code"], "SP0201");
   EXPECT_EQ(diagnostic["subject"]["axis"], "tp");
   EXPECT_EQ(diagnostic["labels"][0]["start"]["line"], 5);
-  EXPECT_EQ(diagnostic["labels"][0]["start"]["column"], 23);
-  EXPECT_EQ(diagnostic["labels"][0]["end"]["column"], 27);
+  EXPECT_EQ(diagnostic["labels"][0]["start"]["column"], 22);
+  EXPECT_EQ(diagnostic["labels"][0]["end"]["column"], 26);
   EXPECT_EQ(diagnostic["places"], 98);
   EXPECT_EQ(diagnostic["fix"]["applicability"], "verified");
   EXPECT_EQ(diagnostic["fix"]["edits"].size(), 2u);

@@ -1,0 +1,182 @@
+// shardproof verify: reads plans, proves them, prints the reports in the order of the arguments.
+#include <signal.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <iostream>
+#include <new>
+#include <thread>
+
+#include "tools/commands.h"
+#include "tools/input_file.h"
+#include "tools/output_file.h"
+#include "tools/progress.h"
+#include "verifier/render_json.h"
+#include "verifier/render_text.h"
+#include "verifier/verify.h"
+
+namespace shardproof::tools {
+
+namespace {
+
+struct VerifyArguments {
+  std::vector<std::string> plans;
+  std::string format = "full";
+  std::string output = "-";
+  std::string color = "auto";
+  double timeout_seconds = 0;
+  std::size_t memory_megabytes = 0;
+  std::size_t jobs = 1;
+  bool quiet = false;
+  bool no_suggestions = false;
+};
+
+std::atomic<bool> interrupted = false;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables): signal handler
+
+// The first interrupt asks the prover to stop and report; a second one ends the program.
+void handle_interrupts() {
+  struct sigaction action = {};
+  action.sa_handler = [](int) { interrupted.store(true); };
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  ::sigaction(SIGINT, &action, nullptr);
+}
+
+// What became of one plan.
+struct Outcome {
+  verifier::Report report;
+  std::shared_ptr<const ir::SourceFile> source;
+  std::exception_ptr failure;  // a bug in shardproof
+};
+
+verifier::Report out_of_memory() {
+  ir::Diagnostic diagnostic;
+  diagnostic.code = "SP0902";
+  diagnostic.name = "memory";
+  diagnostic.message = "not decided: the machine has no more memory to give";
+  verifier::Report report;
+  report.verdict = verifier::Verdict::unknown;
+  report.unknown_reason = diagnostic.message;
+  report.diagnostics.push_back(std::move(diagnostic));
+  return report;
+}
+
+Outcome verify_one(const std::string& path, const VerifyArguments& arguments, ProgressLine& progress) {
+  Outcome outcome;
+  try {
+    LoadedDocument loaded = load_document(path);
+    outcome.source = loaded.source;
+    outcome.report = std::move(loaded.report);
+    if (!loaded.document) return outcome;
+    verifier::VerifyOptions options;
+    options.timeout_seconds = arguments.timeout_seconds;
+    options.memory_bytes = arguments.memory_megabytes << 20U;
+    options.suggest_fixes = !arguments.no_suggestions;
+    options.cancel = &interrupted;
+    options.progress = [&](const verifier::Progress& p) { progress.update(path + ": " + p.phase, p.done, p.total); };
+    outcome.report = verifier::verify(*loaded.document, options);
+  } catch (const std::bad_alloc&) {
+    outcome.report = out_of_memory();
+  } catch (...) {
+    outcome.failure = std::current_exception();
+  }
+  return outcome;
+}
+
+// Each worker takes the next plan; what it finds does not depend on which worker that is.
+std::vector<Outcome> verify_all(const VerifyArguments& arguments, ProgressLine& progress) {
+  std::vector<Outcome> outcomes(arguments.plans.size());
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&] {
+    for (std::size_t i = next++; i < outcomes.size(); i = next++) {
+      outcomes[i] = verify_one(arguments.plans[i], arguments, progress);
+    }
+  };
+  std::vector<std::jthread> workers;
+  for (std::size_t i = 1; i < std::min(arguments.jobs, outcomes.size()); ++i) workers.emplace_back(work);
+  work();
+  return outcomes;
+}
+
+void render_one(const Outcome& outcome, const std::string& path, const VerifyArguments& arguments, std::ostream& out) {
+  if (arguments.format == "json") {
+    verifier::render_json(outcome.report, outcome.source.get(), path, {SHARDPROOF_VERSION, true}, out);
+    return;
+  }
+  verifier::TextOptions options;
+  options.color = use_color(arguments.output == "-" ? arguments.color : "never", STDOUT_FILENO);
+  options.quiet = arguments.quiet;
+  if (arguments.format == "concise") {
+    verifier::render_concise(outcome.report, outcome.source.get(), path, options, out);
+  } else {
+    verifier::render_full(outcome.report, outcome.source.get(), path, options, out);
+  }
+}
+
+void render_all(const std::vector<Outcome>& outcomes, const VerifyArguments& arguments, std::ostream& out) {
+  const bool several = outcomes.size() > 1;
+  const bool json = arguments.format == "json";
+  if (several && json) out << "[\n";
+  for (std::size_t i = 0; i < outcomes.size(); ++i) {
+    if (several && json && i > 0) out << ",\n";
+    if (several && arguments.format == "full" && !arguments.quiet) {
+      out << (i > 0 ? "\n" : "") << "== " << arguments.plans[i] << "\n";
+    }
+    render_one(outcomes[i], arguments.plans[i], arguments, out);
+  }
+  if (several && json) out << "]\n";
+}
+
+// One code for several plans: invalid input first, then a disproof, then what is not decided.
+int overall_exit_code(const std::vector<Outcome>& outcomes) {
+  int worst = 0;
+  const auto rank = [](int code) { return code == 2 ? 3 : code == 1 ? 2 : code == 3 ? 1 : 0; };
+  for (const Outcome& outcome : outcomes) {
+    const int code = verifier::exit_code(outcome.report.verdict);
+    if (rank(code) > rank(worst)) worst = code;
+  }
+  return worst;
+}
+
+}  // namespace
+
+int cmd_verify(Arguments arguments) {
+  CLI::App app("Prove that a plan computes the same training step as the reference in its file, for all inputs.",
+               "shardproof verify");
+  VerifyArguments parsed;
+  app.add_option("plans", parsed.plans, "plan files, or - for standard input")->required();
+  app.add_option("--format", parsed.format,
+                 "full: for people; concise: a line per finding; json: shardproof-report/1, "
+                 "a list of them for several plans")
+      ->check(CLI::IsMember({"full", "concise", "json"}))
+      ->capture_default_str();
+  app.add_option("-o,--output", parsed.output, "file to write the report to (default: standard output)");
+  app.add_option("-j,--jobs", parsed.jobs, "plans verified at the same time; changes nothing but speed")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  app.add_option("--timeout", parsed.timeout_seconds, "seconds per plan; beyond that it is not decided (0: no limit)")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--memory", parsed.memory_megabytes,
+                 "megabytes of the process; beyond that a plan is not decided (0: no limit)")
+      ->check(CLI::Range(std::size_t{0}, std::size_t{1} << 30U));
+  app.add_flag("--no-suggestions", parsed.no_suggestions, "do not look for repairs of a wrong plan");
+  app.add_flag("-q,--quiet", parsed.quiet, "print findings only, no verdict");
+  app.add_option("--color", parsed.color, "auto, always or never")
+      ->check(CLI::IsMember({"auto", "always", "never"}))
+      ->capture_default_str();
+  if (!parse_arguments(app, arguments)) return 0;
+
+  handle_interrupts();
+  ProgressLine progress(!parsed.quiet);
+  const std::vector<Outcome> outcomes = verify_all(parsed, progress);
+  progress.wipe();
+  for (const Outcome& outcome : outcomes) {
+    if (outcome.failure) std::rethrow_exception(outcome.failure);
+  }
+  write_file(parsed.output, [&](std::ostream& out) { render_all(outcomes, parsed, out); });
+  return overall_exit_code(outcomes);
+}
+
+}  // namespace shardproof::tools
