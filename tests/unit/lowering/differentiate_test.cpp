@@ -7,7 +7,7 @@
 #include <functional>
 #include <set>
 
-#include "small_interpreter.h"
+#include "tests/unit/lowering/small_interpreter.h"
 
 namespace shardproof::lowering {
 namespace {

@@ -1,4 +1,4 @@
-#include "small_interpreter.h"
+#include "tests/unit/lowering/small_interpreter.h"
 
 #include <algorithm>
 #include <cmath>

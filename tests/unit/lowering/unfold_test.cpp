@@ -6,7 +6,7 @@
 #include <set>
 
 #include "ir/builder.h"
-#include "small_interpreter.h"
+#include "tests/unit/lowering/small_interpreter.h"
 
 namespace shardproof::lowering {
 namespace {
