@@ -25,7 +25,7 @@ TensorId AtomTable::define(std::string name, const std::vector<VarId>& dims, Ter
   const TensorId id = pool_.new_tensor(std::move(tensor));
   definitions_.resize(id.at() + 1);
   definitions_[id.at()] = pattern;
-  add_variant({id, pattern, Rational(1)});
+  ++generation_;
   return id;
 }
 

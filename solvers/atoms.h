@@ -39,7 +39,8 @@ class AtomTable {
  public:
   AtomTable(TermPool& pool, RangeOracle oracle);
 
-  // Defines an atom by `body` over the element variables `dims` (its shape is their extents).
+  // Defines an atom by `body` over the element variables `dims` (its shape is their extents). It is found by
+  // folding only through variants, which the caller adds.
   TensorId define(std::string name, const std::vector<VarId>& dims, TermId body);
   // A tensor without definition: input, state, or opaque stand-in.
   TensorId opaque(Tensor tensor);

@@ -136,18 +136,21 @@ std::uint64_t hash_access(std::uint64_t seed, TensorId tensor, const std::vector
 
 }  // namespace
 
+// A handful of variables at a time: a scan is faster than a map.
 void Assignment::set(VarId var, std::int64_t value) {
-  if (var.at() >= values_.size()) {
-    values_.resize(var.at() + 1, 0);
-    known_.resize(var.at() + 1, false);
+  for (auto& [v, old] : values_) {
+    if (v == var) {
+      old = value;
+      return;
+    }
   }
-  values_[var.at()] = value;
-  known_[var.at()] = true;
+  values_.emplace_back(var, value);
 }
 
 std::int64_t Assignment::at(VarId var) const {
-  SHARDPROOF_CHECK(var.at() < values_.size() && known_[var.at()]);
-  return values_[var.at()];
+  for (const auto& [v, value] : values_)
+    if (v == var) return value;
+  SHARDPROOF_CHECK(false);
 }
 
 TensorContents hashed_contents(const TermPool& pool, std::uint64_t seed) {

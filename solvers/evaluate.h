@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "solvers/term_pool.h"
@@ -19,8 +20,7 @@ class Assignment {
   std::int64_t at(VarId var) const;  // throws InternalError if it has no value
 
  private:
-  std::vector<std::int64_t> values_;
-  std::vector<bool> known_;
+  std::vector<std::pair<VarId, std::int64_t>> values_;
 };
 
 // What the tensors hold. Total: indices may lie outside the shape, as in an access behind a guard.

@@ -359,13 +359,15 @@ TermId Folder::define(const std::string& name, TermId value) {
     content.core = pool_.mul(pool_.product(guards, Rational(1)), content.core);
     content.guards.clear();
   }
-  TermId core = fold(content.core);
+  // Scalar accesses stay outside, so that values with and without such a factor share an atom. Rational factors do
+  // not: they would pile up from layer to layer. Definitions are matched up to a rational factor anyway.
+  TermId core = fold(pool_.scale(content.core, content.rational));
+  content.rational = Rational(1);
   if (!is_folded(core)) {
     Content again = split_content(core);
-    if (again.guards.empty() && (!again.rational.is_one() || !again.scalars.empty())) {
-      content.rational = content.rational * again.rational;
+    if (again.guards.empty() && !again.scalars.empty()) {
       content.scalars.insert(content.scalars.end(), again.scalars.begin(), again.scalars.end());
-      core = again.core;
+      core = pool_.scale(again.core, again.rational);
     }
     std::vector<VarId> dims;
     for (VarId v : pool_.members(pool_.node(core).free)) dims.push_back(v);
@@ -382,12 +384,13 @@ TermId Folder::define(const std::string& name, TermId value) {
 void Folder::add_variants(TensorId tensor) {
   const TermId definition = atoms_.definition(tensor);
   const auto add = [&](TermId pattern) {
-    if (pattern == definition || pool_.node(pattern).size > kVariantSize) return;
+    if (pool_.node(pattern).size > kVariantSize && pattern != definition) return;
     const Content content = split_content(pattern);
     const TermId core = pool_.scale(pattern, ir::inverse(content.rational));
     if (pool_.node(core).kind == TermKind::access || pool_.as_constant(core)) return;
     atoms_.add_variant({tensor, core, ir::inverse(content.rational)});
   };
+  add(definition);
   try {
     add(atoms_.unfold(definition, [](TensorId) { return true; }));
     add(atoms_.unfold(definition, [this](TensorId t) { return !atoms_.has_reduction(t); }));

@@ -2,9 +2,8 @@
 //
 // Canonical form: e has no constant, coefficients with greatest common divisor 1 and the first one positive;
 // bounds that the variables' extents already imply are dropped; a guard that is always true is 1, never
-// true 0. One-sided guards are freed of floor divisions (S*lo <= r + S*q instead of lo <= r div S + q) and
-// then divided by S when the low digit cannot matter; a two-sided guard exactly one digit long becomes an
-// equality of the high digit. All steps are equivalences over the integers.
+// true 0. Floor divisions with unit coefficient are undone (S*lo <= r + S*q instead of lo <= r div S + q), and
+// e is divided by S when the low digit cannot matter. All steps are equivalences over the integers.
 #include <algorithm>
 #include <numeric>
 
@@ -68,38 +67,36 @@ TermId TermPool::range(IndexId e, std::int64_t lo, std::int64_t hi) {
       e = index_normal(0, std::move(terms));
       continue;
     }
-    const bool one_sided = lo == -kUnbounded || hi == kUnbounded;
-    // The canonical form may still be reached through a division with unit coefficient.
-    if (one_sided || lo != hi) {
-      AtomId division;
-      for (const auto& [a, k] : node.terms)
-        if (atom(a).kind == AtomKind::floor_div && (k == 1 || k == -1)) division = a;
-      if (division.valid() && one_sided) {
-        const IndexAtom at = atom(division);
-        const std::int64_t s = at.divisor;
-        std::int64_t k = 0;
-        std::vector<LinearTerm> others = node.terms;
-        for (auto& [a, ka] : others) {
-          if (a == division) {
-            k = ka;
-            ka = 0;
-          }
+    // A floor division with unit coefficient is undone: lo <= r div S + q <=> S*lo <= r + S*q, and
+    // r div S + q <= hi <=> r + S*q <= S*hi + S-1.
+    AtomId division;
+    for (const auto& [a, k] : node.terms)
+      if (atom(a).kind == AtomKind::floor_div && (k == 1 || k == -1)) division = a;
+    if (division.valid()) {
+      const IndexAtom at = atom(division);
+      const std::int64_t s = at.divisor;
+      std::int64_t k = 0;
+      std::vector<LinearTerm> others = node.terms;
+      for (auto& [a, ka] : others) {
+        if (a == division) {
+          k = ka;
+          ka = 0;
         }
-        IndexId q = index_normal(0, std::move(others));
-        if (k < 0) {  // use -e, in which the division has coefficient +1
-          q = index_scale(q, -1);
-          const std::int64_t new_lo = hi == kUnbounded ? -kUnbounded : -hi;
-          hi = lo == -kUnbounded ? kUnbounded : -lo;
-          lo = new_lo;
-        }
-        // lo <= r div S + q  <=>  S*lo <= r + S*q;   r div S + q <= hi  <=>  r + S*q <= S*hi + S-1.
-        e = index_linear(at.inner, 1, q, s);
-        if (bounded(lo)) lo = checked_mul(lo, s);
-        if (bounded(hi)) hi = checked_add(checked_mul(hi, s), s - 1);
-        continue;
       }
+      IndexId q = index_normal(0, std::move(others));
+      if (k < 0) {  // use -e, in which the division has coefficient +1
+        q = index_scale(q, -1);
+        const std::int64_t new_lo = hi == kUnbounded ? -kUnbounded : -hi;
+        hi = lo == -kUnbounded ? kUnbounded : -lo;
+        lo = new_lo;
+      }
+      e = index_linear(at.inner, 1, q, s);
+      if (bounded(lo)) lo = checked_mul(lo, s);
+      if (bounded(hi)) hi = checked_add(checked_mul(hi, s), s - 1);
+      continue;
     }
-    // Digit split: e = S*high + low with 0 <= low < S; S*a <= e <=> a <= high;  e <= S*b + S-1 <=> high <= b.
+    // Digit split: e = S*high + low with the low digit in [0, S), for e or for -e, and bounds on digit borders:
+    // S*a <= e <=> a <= high;  e <= S*b + S-1 <=> high <= b.
     std::vector<std::int64_t> candidates;
     for (const auto& [a, k] : node.terms)
       if (k > 1 || k < -1) candidates.push_back(k < 0 ? -k : k);
@@ -112,35 +109,20 @@ TermId TermPool::range(IndexId e, std::int64_t lo, std::int64_t hi) {
         if (k % s == 0) high_terms.emplace_back(a, k / s);
         else low_terms.emplace_back(a, k);
       }
-      if (high_terms.empty()) continue;
-      if (one_sided) {
-        // Both orientations: the low digit is in [0, S) for e or for -e.
-        const IndexId low = index_normal(0, low_terms);
-        if (index(low).lo >= 0 && index(low).hi < s && (lo == -kUnbounded || lo % s == 0) &&
-            (hi == kUnbounded || (checked_add(hi, 1)) % s == 0)) {
-          e = index_normal(0, high_terms);
-          if (bounded(lo)) lo = floor_div(lo, s);
-          if (bounded(hi)) hi = floor_div(checked_add(hi, 1), s) - 1;
-          changed = true;
-          break;
-        }
-        if (index(low).hi <= 0 && index(low).lo > -s && (hi == kUnbounded || hi % s == 0) &&
-            (lo == -kUnbounded || checked_add(lo, -1) % s == 0)) {
-          e = index_normal(0, high_terms);
-          if (bounded(lo)) lo = floor_div(checked_add(lo, -1), s) + 1;
-          if (bounded(hi)) hi = floor_div(hi, s);
-          changed = true;
-          break;
-        }
-      } else if (lo % s == 0 && checked_add(lo, s - 1) == hi) {
-        // S*a <= S*high + low <= S*a + S-1  <=>  high + low div S = a, for any low.
-        e = index_add(index_normal(0, high_terms), index_div(index_normal(0, low_terms), s));
-        lo = hi = floor_div(lo, s);
+      const IndexId low = index_normal(0, low_terms);
+      if (index(low).lo >= 0 && index(low).hi < s && (lo == -kUnbounded || lo % s == 0) &&
+          (hi == kUnbounded || checked_add(hi, 1) % s == 0)) {
+        e = index_normal(0, high_terms);
+        if (bounded(lo)) lo = floor_div(lo, s);
+        if (bounded(hi)) hi = floor_div(checked_add(hi, 1), s) - 1;
         changed = true;
         break;
-      } else if (checked_add(hi, 1) % s == 0 && hi - (s - 1) == lo) {
-        e = index_add(index_normal(0, high_terms), index_div(index_normal(0, low_terms), s));
-        lo = hi = floor_div(hi, s);
+      }
+      if (index(low).hi <= 0 && index(low).lo > -s && (hi == kUnbounded || hi % s == 0) &&
+          (lo == -kUnbounded || checked_add(lo, -1) % s == 0)) {
+        e = index_normal(0, high_terms);
+        if (bounded(lo)) lo = floor_div(checked_add(lo, -1), s) + 1;
+        if (bounded(hi)) hi = floor_div(hi, s);
         changed = true;
         break;
       }
@@ -160,6 +142,10 @@ TermId TermPool::complement(TermId condition) {
 // line is cut at every bound that occurs, and on each piece every guard on that form is 0 or 1.
 TermId TermPool::by_cases(const std::vector<TermId>& arguments,
                           const std::function<TermId(const std::vector<TermId>&)>& f) {
+  return by_cases_under(arguments, {}, [&](const std::vector<TermId>& pieces, const std::vector<TermId>&) { return f(pieces); });
+}
+
+TermId TermPool::by_cases_under(const std::vector<TermId>& arguments, std::vector<TermId> guards, const GuardedCase& f) {
   IndexId form;
   for (TermId argument : arguments) {
     if (node(argument).kind == TermKind::range) form = node(argument).form;
@@ -175,7 +161,7 @@ TermId TermPool::by_cases(const std::vector<TermId>& arguments,
     }
     if (form.valid()) break;
   }
-  if (!form.valid()) return f(arguments);
+  if (!form.valid()) return f(arguments, guards);
   std::vector<std::int64_t> starts;  // first point of each piece after the first
   std::vector<std::vector<Monomial>> parts;
   for (TermId argument : arguments) {
@@ -211,7 +197,9 @@ TermId TermPool::by_cases(const std::vector<TermId>& arguments,
       }
       chosen.push_back(poly(std::move(kept)));
     }
-    pieces.push_back(mul(guard, by_cases(chosen, f)));
+    std::vector<TermId> inner = guards;
+    if (guard != one_) inner.push_back(guard);
+    pieces.push_back(mul(guard, by_cases_under(chosen, std::move(inner), f)));
   }
   return sum(pieces);
 }

@@ -4,7 +4,8 @@
 //   1 linearity; factors and coefficients without a bound variable leave; a variable that does not occur
 //     multiplies by its extent; independent groups of factors become a product of sums
 //   2 nested sums of power 1 flatten
-//   3 a guard that fixes v (a*v + e = c, a = +-1) substitutes v and keeps [0 <= value < ext v]
+//   3 a guard that fixes v (lo <= k*v + e <= hi with hi - lo + 1 = |k|) substitutes v = (hi - e) div k, or its
+//     mirror image for k < 0, and keeps [0 <= value < ext v]
 //   4 a guard on v alone, or one that bounds v statically, narrows its range
 //   5 v split into digits where v div c or v mod c occurs and c divides ext v
 //   6 two variables merge into one, t = ext(b)*a + b (or with a reversed), if the body then no longer
@@ -167,13 +168,16 @@ TermId TermPool::reduce_connected_sum(std::vector<VarId> vars, TermId body, int 
     for (const auto& [a, k] : index(g.form).terms) {
       if (atom(a).kind != AtomKind::variable || !among(vars, atom(a).var)) continue;
       const VarId v = atom(a).var;
-      if (g.lo == g.hi && (k == 1 || k == -1)) {
+      const std::int64_t magnitude = k < 0 ? -k : k;
+      if (g.lo != -kUnbounded && g.hi != kUnbounded && checked_add(g.hi, -g.lo) + 1 == magnitude) {
         std::vector<LinearTerm> others;
         for (const LinearTerm& t : index(g.form).terms)
           if (t.first != a) others.push_back(t);
         const IndexId rest = index_normal(index(g.form).constant, std::move(others));
         if (contains(index(rest).free, v)) continue;
-        const IndexId value = index_scale(rest, -k, k * g.lo);  // k*v + rest = c  =>  v = k*(c - rest)
+        // |k| consecutive integers hold exactly one multiple of k: the guard fixes v.
+        const IndexId numerator = k > 0 ? index_scale(rest, -1, g.hi) : index_scale(rest, 1, -g.lo);
+        const IndexId value = index_div(numerator, magnitude);
         Substitution s;
         s.set(v, value);
         const TermId replaced = mul(substitute(rest_of(i), s), range(value, 0, var(v).extent - 1));

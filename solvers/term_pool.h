@@ -231,6 +231,9 @@ class TermPool {
   std::optional<IndexId> as_index(TermId term);
   // Applies f to the pieces of the arguments on which all guards are decided; exact case split.
   TermId by_cases(const std::vector<TermId>& arguments, const std::function<TermId(const std::vector<TermId>&)>& f);
+  // The same, telling f the guards that hold on the piece.
+  using GuardedCase = std::function<TermId(const std::vector<TermId>& pieces, const std::vector<TermId>& guards)>;
+  TermId by_cases_under(const std::vector<TermId>& arguments, std::vector<TermId> guards, const GuardedCase& f);
 
   // --- reductions (reduce.cpp, reduce_rules.cpp)
   TermId reduce(Reduction op, std::vector<VarId> vars, TermId body);
