@@ -6,7 +6,9 @@
 namespace shardproof::lowering {
 namespace {
 
-std::string quoted(std::string_view text) { return "`" + std::string(text) + "`"; }
+std::string quoted(std::string_view text) {
+  return "`" + std::string(text) + "`";
+}
 
 std::string join(const std::vector<std::string>& parts) {
   std::string out;
@@ -137,7 +139,7 @@ std::string ConfigObject::choice(std::string_view key, const std::vector<std::st
 }
 
 void ConfigObject::missing(std::string_view key, std::string_view expected) {
-  sink_->error("SP0020", "missing-field", "the configuration has no " + quoted(key), object_->span,
+  sink_->error("SP0020", "missing-setting", "the configuration has no " + quoted(key), object_->span,
                std::string(expected), "nothing", "add " + quoted(key));
 }
 
@@ -185,7 +187,7 @@ std::optional<ir::JsonRef> select_config(const ir::JsonTree& tree, const std::st
     if (selected != nullptr) *selected = std::string(member->key);
     return member;
   }
-  sink.error("SP0020", "missing-field",
+  sink.error("SP0020", "missing-setting",
              name.empty() ? "the file holds several configurations and none was chosen"
                           : "the file has no configuration called " + quoted(name),
              root->span, "one of " + join(names), name.empty() ? "no name" : quoted(name),

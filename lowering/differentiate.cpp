@@ -81,8 +81,8 @@ bool passes_gradient(OpCode op) {
 // Which values of `forward` carry a cotangent, and how many instructions send one to each.
 class Reach {
  public:
-  Reach(const ir::Program& program, const std::vector<Instruction>& forward,
-        const std::map<ValueId, ValueId>& seeds, const Values& wrt) {
+  Reach(const ir::Program& program, const std::vector<Instruction>& forward, const std::map<ValueId, ValueId>& seeds,
+        const Values& wrt) {
     for (const ValueId id : wrt) depends_.insert(id.index);
     for (const Instruction& instruction : forward) {
       if (!passes_gradient(instruction.op)) continue;
@@ -122,7 +122,9 @@ class Reach {
   std::unordered_map<std::int32_t, std::size_t> sources_;
 };
 
-std::string gradient_name(const ir::Program& program, ValueId value) { return program.value(value).name + ".grad"; }
+std::string gradient_name(const ir::Program& program, ValueId value) {
+  return program.value(value).name + ".grad";
+}
 
 }  // namespace
 

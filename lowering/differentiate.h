@@ -17,16 +17,16 @@ namespace shardproof::lowering {
 // Empty if `op` has a rule; else the reason why a gradient neither passes nor is needed.
 std::string_view why_no_derivative(ir::OpCode op);
 
-// Appends the cotangents of the operands of `instruction`, given those of its results. `wanted[i]`: operand i's cotangent
-// is asked for; others come back invalid. `names[i]` (optional) names it, else it is called "<operand>.grad".
+// Appends the cotangents of the operands of `instruction`, given those of its results. `wanted[i]`: operand i's
+// cotangent is asked for; others come back invalid. `names[i]` (optional) names it, else it is called "<operand>.grad".
 // Throws ir::BuildError for an op without a rule whose derivative is not zero.
 std::vector<ir::ValueId> append_vjp(ir::Builder& builder, const ir::Instruction& instruction,
                                     const std::vector<ir::ValueId>& cotangents, const std::vector<bool>& wanted,
                                     const std::vector<std::string>& names = {});
 
-// Appends the backward of `forward`, last instruction first. `seeds`: cotangents of values of it (which may also be used
-// inside). Returns the cotangents of `wrt`, which may be inputs of the instructions or their results. All uses
-// of a value contribute to one n-ary sum. The cotangent of value v is named "<v>.grad" where it is computed for v alone,
+// Appends the backward of `forward`, last instruction first. `seeds`: cotangents of values of it (which may also be
+// used inside). Returns the cotangents of `wrt`, which may be inputs of the instructions or their results. All uses of
+// a value contribute to one n-ary sum. The cotangent of value v is named "<v>.grad" where it is computed for v alone,
 // and the instructions carry the source text of the forward instruction; the builder's source text afterwards is
 // unspecified.
 std::vector<ir::ValueId> append_backward(ir::Builder& builder, const std::vector<ir::Instruction>& forward,

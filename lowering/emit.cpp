@@ -92,12 +92,16 @@ Dims all_dims(std::size_t rank) {
   return dims;
 }
 
-Dims leading_dims(std::size_t rank) { return all_dims(rank - 1); }
+Dims leading_dims(std::size_t rank) {
+  return all_dims(rank - 1);
+}
 
 std::int64_t last_dim(const ir::Builder& builder, ValueId x) {
   return static_cast<std::int64_t>(builder.shape(x).size()) - 1;
 }
 
-std::int64_t last_extent(const ir::Builder& builder, ValueId x) { return builder.shape(x).back(); }
+std::int64_t last_extent(const ir::Builder& builder, ValueId x) {
+  return builder.shape(x).back();
+}
 
 }  // namespace shardproof::lowering

@@ -16,16 +16,19 @@ void check_dropout(ConfigObject& config, std::string_view key, std::string_view 
                    const ReadModelOptions& options) {
   const ir::JsonNode* node = config.find(key);
   const std::string found = node != nullptr ? describe_node(*node) : std::string(default_text) + " (the default)";
-  const std::optional<ir::Rational> value = ir::parse_rational(
-      node == nullptr ? default_text : node->kind == ir::JsonKind::number ? node->text : std::string_view());
+  const std::optional<ir::Rational> value =
+      ir::parse_rational(node == nullptr                      ? default_text
+                         : node->kind == ir::JsonKind::number ? node->text
+                                                              : std::string_view());
   if (!value || ir::sign(*value) < 0 || ir::compare(*value, ir::Rational(1)) >= 0) {
     config.bad_value(key, "a number from 0 up to, but not including, 1", found);
     return;
   }
   if (value->is_zero() || options.dropout_to_zero) return;
-  config.sink().error("SP0024", "dropout", "the model is trained with dropout `" + std::string(key) +
-                                               "`, which the reference step does not have",
-                      config.span_of(key), "0", found, "set `" + std::string(key) + "` to 0, or ask to read dropout as 0");
+  config.sink().error(
+      "SP0024", "dropout",
+      "the model is trained with dropout `" + std::string(key) + "`, which the reference step does not have",
+      config.span_of(key), "0", found, "set `" + std::string(key) + "` to 0, or ask to read dropout as 0");
 }
 
 void refuse_flag(ConfigObject& config, std::string_view key, bool supported, bool default_value) {
@@ -127,7 +130,9 @@ ModelConfig read_gpt2(ConfigObject& config, const ReadModelOptions& options) {
 
 }  // namespace
 
-std::string_view family_name(ModelFamily family) { return family == ModelFamily::llama ? "llama" : "gpt2"; }
+std::string_view family_name(ModelFamily family) {
+  return family == ModelFamily::llama ? "llama" : "gpt2";
+}
 
 std::optional<ModelConfig> read_model_config(std::shared_ptr<const ir::SourceFile> source, ir::DiagnosticSink& sink,
                                              const ReadModelOptions& options) {

@@ -32,7 +32,7 @@ struct ModelConfig {
   std::int64_t intermediate_size = 0;
   std::int64_t num_layers = 0;
   std::int64_t num_heads = 0;
-  std::int64_t num_kv_heads = 0;   // == num_heads without grouped-query attention
+  std::int64_t num_kv_heads = 0;  // == num_heads without grouped-query attention
   std::int64_t head_dim = 0;
   std::int64_t vocab_size = 0;
   std::int64_t max_positions = 0;
@@ -40,15 +40,15 @@ struct ModelConfig {
   double rope_theta = 10000.0;
   std::optional<RopeScaling> rope_scaling;
   bool tie_word_embeddings = false;
-  std::string activation;          // "silu" (in SwiGLU), "gelu_new"
+  std::string activation;  // "silu" (in SwiGLU), "gelu_new"
 };
 
 struct ReadModelOptions {
   bool dropout_to_zero = false;  // read non-zero dropout as 0 instead of refusing it
 };
 
-// Codes: those of the JSON reader, SP0020 missing field, SP0021 bad value, SP0022 unknown choice (model_type, activation,
-// rope type), SP0023 sizes that do not fit together, SP0024 dropout, SP0025 unsupported feature.
+// Codes: those of the JSON reader, SP0020 missing field, SP0021 bad value, SP0022 unknown choice (model_type,
+// activation, rope type), SP0023 sizes that do not fit together, SP0024 dropout, SP0025 unsupported feature.
 std::optional<ModelConfig> read_model_config(std::shared_ptr<const ir::SourceFile> source, ir::DiagnosticSink& sink,
                                              const ReadModelOptions& options = {});
 

@@ -6,18 +6,18 @@ namespace shardproof::lowering {
 namespace {
 
 void check_batch(ConfigObject& config, const ParallelConfig& parallel) {
-  const std::int64_t model_parallel = ir::checked_mul(
-      ir::checked_mul(parallel.tensor_model_parallel_size, parallel.pipeline_model_parallel_size),
-      parallel.context_parallel_size);
+  const std::int64_t model_parallel =
+      ir::checked_mul(ir::checked_mul(parallel.tensor_model_parallel_size, parallel.pipeline_model_parallel_size),
+                      parallel.context_parallel_size);
   if (parallel.world_size % model_parallel != 0) {
-    config.inconsistent("world_size",
-                        "the world is not a whole number of tensor x pipeline x context parallel groups",
+    config.inconsistent("world_size", "the world is not a whole number of tensor x pipeline x context parallel groups",
                         "a multiple of " + std::to_string(model_parallel), std::to_string(parallel.world_size));
     return;
   }
   const std::int64_t samples = ir::checked_mul(parallel.micro_batch_size, parallel.data_parallel_size());
   if (parallel.global_batch_size % samples != 0) {
-    config.inconsistent("global_batch_size", "the global batch is not a whole number of microbatches on every data parallel rank",
+    config.inconsistent("global_batch_size",
+                        "the global batch is not a whole number of microbatches on every data parallel rank",
                         "a multiple of " + std::to_string(samples) + " (micro_batch_size x data parallel size " +
                             std::to_string(parallel.data_parallel_size()) + ")",
                         std::to_string(parallel.global_batch_size));
@@ -25,9 +25,9 @@ void check_batch(ConfigObject& config, const ParallelConfig& parallel) {
   // The expert mesh factorises the ranks of one pipeline stage: expert data parallel x expert parallel.
   const std::int64_t stage_ranks = parallel.world_size / parallel.pipeline_model_parallel_size;
   if (stage_ranks % parallel.expert_model_parallel_size != 0) {
-    config.inconsistent("expert_model_parallel_size", "expert parallelism does not divide the ranks of a pipeline stage",
-                        "a divisor of " + std::to_string(stage_ranks),
-                        std::to_string(parallel.expert_model_parallel_size));
+    config.inconsistent(
+        "expert_model_parallel_size", "expert parallelism does not divide the ranks of a pipeline stage",
+        "a divisor of " + std::to_string(stage_ranks), std::to_string(parallel.expert_model_parallel_size));
   }
 }
 
@@ -39,7 +39,8 @@ void read_sharding(ConfigObject& config, ParallelConfig& parallel) {
                                         DataParallelSharding::optim_grads, DataParallelSharding::optim_grads_params}) {
     if (strategy == sharding_name(sharding)) parallel.data_parallel_sharding_strategy = sharding;
   }
-  if (parallel.use_distributed_optimizer && parallel.data_parallel_sharding_strategy == DataParallelSharding::no_shard) {
+  if (parallel.use_distributed_optimizer &&
+      parallel.data_parallel_sharding_strategy == DataParallelSharding::no_shard) {
     parallel.data_parallel_sharding_strategy = DataParallelSharding::optim;
   }
 }
@@ -55,10 +56,14 @@ std::string read_precision(ConfigObject& config) {
 
 std::string_view sharding_name(DataParallelSharding sharding) {
   switch (sharding) {
-    case DataParallelSharding::no_shard: return "no_shard";
-    case DataParallelSharding::optim: return "optim";
-    case DataParallelSharding::optim_grads: return "optim_grads";
-    case DataParallelSharding::optim_grads_params: return "optim_grads_params";
+    case DataParallelSharding::no_shard:
+      return "no_shard";
+    case DataParallelSharding::optim:
+      return "optim";
+    case DataParallelSharding::optim_grads:
+      return "optim_grads";
+    case DataParallelSharding::optim_grads_params:
+      return "optim_grads_params";
   }
   return "no_shard";
 }

@@ -36,12 +36,12 @@ struct ParallelConfig {
   ir::Rational clip_grad = 1;           // 0: no clipping
   std::int64_t bucket_size = 40000000;  // elements of one data parallel bucket
   std::int64_t make_vocab_size_divisible_by = 128;
-  std::string cp_comm_type = "p2p";     // "p2p", "all_gather", "a2a", "a2a+p2p"
-  std::string schedule;                 // generator name; empty: the planner's default
-  std::string recompute_granularity;    // "", "full", "selective"
-  std::string recompute_method;         // "", "uniform", "block"
+  std::string cp_comm_type = "p2p";   // "p2p", "all_gather", "a2a", "a2a+p2p"
+  std::string schedule;               // generator name; empty: the planner's default
+  std::string recompute_granularity;  // "", "full", "selective"
+  std::string recompute_method;       // "", "uniform", "block"
   std::int64_t recompute_num_layers = 1;
-  std::string precision = "bf16";       // "fp32", "bf16", "fp16"
+  std::string precision = "bf16";  // "fp32", "bf16", "fp16"
 
   std::int64_t data_parallel_size() const;  // world / (tp * pp * cp)
   std::int64_t num_microbatches() const;    // global / (micro * dp)

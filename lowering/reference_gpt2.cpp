@@ -10,7 +10,9 @@ using ir::Builder;
 using ir::OpCode;
 using ir::ValueId;
 
-std::string layer_name(std::int64_t layer) { return "transformer.h." + std::to_string(layer); }
+std::string layer_name(std::int64_t layer) {
+  return "transformer.h." + std::to_string(layer);
+}
 
 class Gpt2Forward {
  public:

@@ -10,7 +10,9 @@ using ir::Builder;
 using ir::OpCode;
 using ir::ValueId;
 
-std::string layer_name(std::int64_t layer) { return "model.layers." + std::to_string(layer); }
+std::string layer_name(std::int64_t layer) {
+  return "model.layers." + std::to_string(layer);
+}
 
 class LlamaForward {
  public:

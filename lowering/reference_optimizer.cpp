@@ -29,7 +29,9 @@ ValueId clip_coefficient(ir::Builder& b, ValueId norm, Rational clip) {
 
 }  // namespace
 
-bool has_weight_decay(const ParameterInfo& parameter) { return parameter.shape.size() > 1; }
+bool has_weight_decay(const ParameterInfo& parameter) {
+  return parameter.shape.size() > 1;
+}
 
 ValueId append_optimizer(ir::Builder& b, const TrainingConfig& training, ValueId step, ValueId lr,
                          std::vector<OptimizerSlot>& slots) {
@@ -45,12 +47,13 @@ ValueId append_optimizer(ir::Builder& b, const TrainingConfig& training, ValueId
       grad = emit_mul(b, {grad, emit_broadcast(b, coefficient, slot.info.shape, {})}, name + ".grad.clipped");
     }
     const Rational decay = has_weight_decay(slot.info) ? training.weight_decay : Rational(0);
-    const std::vector<ValueId> next = b.multi(OpCode::adamw, {slot.param, grad, slot.exp_avg, slot.exp_avg_sq, step, lr},
-                                              {{"beta1", training.adam_beta1},
-                                               {"beta2", training.adam_beta2},
-                                               {"eps", training.adam_eps},
-                                               {"weight_decay", decay}},
-                                              {name + ".next", name + ".exp_avg.next", name + ".exp_avg_sq.next"});
+    const std::vector<ValueId> next =
+        b.multi(OpCode::adamw, {slot.param, grad, slot.exp_avg, slot.exp_avg_sq, step, lr},
+                {{"beta1", training.adam_beta1},
+                 {"beta2", training.adam_beta2},
+                 {"eps", training.adam_eps},
+                 {"weight_decay", decay}},
+                {name + ".next", name + ".exp_avg.next", name + ".exp_avg_sq.next"});
     slot.next_param = next[0];
     slot.next_exp_avg = next[1];
     slot.next_exp_avg_sq = next[2];

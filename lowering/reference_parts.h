@@ -47,8 +47,8 @@ struct OptimizerSlot {
   ir::ValueId next_exp_avg_sq;
 };
 
-// Clips all gradients by their global norm and takes one AdamW step: fills the next_* of `slots`. `step` counts this step
-// (from 1). Returns the norm before clipping.
+// Clips all gradients by their global norm and takes one AdamW step: fills the next_* of `slots`. `step` counts this
+// step (from 1). Returns the norm before clipping.
 ir::ValueId append_optimizer(ir::Builder& builder, const TrainingConfig& training, ir::ValueId step, ir::ValueId lr,
                              std::vector<OptimizerSlot>& slots);
 

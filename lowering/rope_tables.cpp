@@ -36,8 +36,8 @@ double scaled_frequency(double frequency, const RopeScaling& scaling) {
   const double wavelength = 2.0 * std::numbers::pi / frequency;
   if (wavelength > context / scaling.low_freq_factor) return frequency / scaling.factor;
   if (wavelength < context / scaling.high_freq_factor) return frequency;
-  const double smooth = (context / wavelength - scaling.low_freq_factor) /
-                        (scaling.high_freq_factor - scaling.low_freq_factor);
+  const double smooth =
+      (context / wavelength - scaling.low_freq_factor) / (scaling.high_freq_factor - scaling.low_freq_factor);
   return (1.0 - smooth) * frequency / scaling.factor + smooth * frequency;
 }
 

@@ -21,7 +21,8 @@ std::optional<TrainingConfig> read_training_config(std::shared_ptr<const ir::Sou
   training.weight_decay = config.rational("weight_decay", training.weight_decay, zero, one);
   training.clip_grad = config.rational("clip_grad", training.clip_grad, zero, ir::Rational(1000000000));
   // Bias correction divides by 1 - beta^step, and the update by sqrt(v) + eps, which is 0 where no gradient came yet.
-  for (const auto& [key, value] : {std::pair("adam_beta1", training.adam_beta1), std::pair("adam_beta2", training.adam_beta2)}) {
+  for (const auto& [key, value] :
+       {std::pair("adam_beta1", training.adam_beta1), std::pair("adam_beta2", training.adam_beta2)}) {
     if (value == one) config.bad_value(key, "a number below 1", ir::to_string(value));
   }
   if (training.adam_eps.is_zero()) config.bad_value("adam_eps", "a number above 0", "0");

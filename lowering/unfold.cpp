@@ -1,5 +1,5 @@
-// Macro instructions are replaced by a copy of their definition. A definition is built once per (op, attributes, operand
-// types): a model repeats the same few macros in every layer.
+// Macro instructions are replaced by a copy of their definition. A definition is built once per (op, attributes,
+// operand types): a model repeats the same few macros in every layer.
 #include "lowering/unfold.h"
 
 #include <map>
@@ -17,7 +17,9 @@ using ir::Instruction;
 using ir::Program;
 using ir::ValueId;
 
-bool is_macro(ir::OpCode op) { return ir::schema_of(op).family == ir::OpFamily::macro; }
+bool is_macro(ir::OpCode op) {
+  return ir::schema_of(op).family == ir::OpFamily::macro;
+}
 
 std::string attribute_text(const ir::AttrValue& value) {
   if (const auto* integer = std::get_if<std::int64_t>(&value)) return std::to_string(*integer);
@@ -87,7 +89,8 @@ class Unfolder {
       for (const ValueId input : part.inputs) copy.inputs.push_back(here[index(input)]);
       for (const ValueId output : part.outputs) {
         ValueId& slot = here[index(output)];
-        if (!slot.valid()) slot = add_value(prefix + definition.program.value(output).name, definition, output, macro.span);
+        if (!slot.valid())
+          slot = add_value(prefix + definition.program.value(output).name, definition, output, macro.span);
         copy.outputs.push_back(slot);
       }
       out.push_back(std::move(copy));

@@ -74,7 +74,8 @@ ValueId define_layer_norm(Builder& b, ValueId x, ValueId weight, ValueId bias, R
   const ValueId centred = b.op(OpCode::sub, {x, emit_restore_last(b, mean, x)}, {}, "centred");
   const ValueId variance = emit_mean_last(b, emit_mul(b, {centred, centred}), "variance");
   const ValueId root = emit_unary(b, OpCode::rsqrt, emit_shifted(b, variance, eps), "rsqrt");
-  const ValueId scaled = emit_mul(b, {centred, emit_restore_last(b, root, x), emit_restore_leading(b, weight, x)}, "scaled");
+  const ValueId scaled =
+      emit_mul(b, {centred, emit_restore_last(b, root, x), emit_restore_leading(b, weight, x)}, "scaled");
   return emit_add(b, {scaled, emit_restore_leading(b, bias, x)}, "layer_norm");
 }
 
@@ -113,7 +114,9 @@ ValueId define_cross_entropy(Builder& b, ValueId logits, ValueId labels) {
   return b.op(OpCode::sub, {log_sum_exp, picked}, {}, "cross_entropy");
 }
 
-ValueId scalar_like(Builder& b, ValueId scalar, ValueId like) { return emit_broadcast(b, scalar, b.shape(like), {}); }
+ValueId scalar_like(Builder& b, ValueId scalar, ValueId like) {
+  return emit_broadcast(b, scalar, b.shape(like), {});
+}
 
 // beta * old + (1 - beta) * fresh.
 ValueId moving_average(Builder& b, ValueId old, ValueId fresh, Rational beta, std::string name) {
@@ -156,9 +159,15 @@ Values define_adamw(Builder& b, const Instruction& instruction, const Values& in
 
 }  // namespace
 
-Rational gelu_tanh_factor() { return Rational(7978845608028654, 10000000000000000); }
-Rational gelu_tanh_cubic() { return Rational(44715, 1000000); }
-Rational two_over_sqrt_pi() { return Rational(11283791670955126, 10000000000000000); }
+Rational gelu_tanh_factor() {
+  return Rational(7978845608028654, 10000000000000000);
+}
+Rational gelu_tanh_cubic() {
+  return Rational(44715, 1000000);
+}
+Rational two_over_sqrt_pi() {
+  return Rational(11283791670955126, 10000000000000000);
+}
 
 // Grouped-query attention: query head h reads key/value head h / r, r = heads / kv heads, so the query heads are the
 // row-major pairs (g, r). Causal: query position i sees key positions j <= i, both counted from 0.
@@ -178,10 +187,10 @@ AttentionScores append_attention_scores(Builder& b, ValueId query, ValueId key, 
   const ValueId i = b.typed(OpCode::iota, positions, {{"dim", std::int64_t{0}}}, "query_position");
   const ValueId j = b.typed(OpCode::iota, positions, {{"dim", std::int64_t{1}}}, "key_position");
   const ValueId visible = b.op(OpCode::compare, {i, j}, {{"direction", std::string("ge")}}, "visible");
-  out.scores = b.op(OpCode::select,
-                    {emit_broadcast(b, visible, b.shape(raw), {3, 4}), out.scores,
-                     emit_negative_infinity_like(b, out.scores)},
-                    {}, "masked_scores");
+  out.scores =
+      b.op(OpCode::select,
+           {emit_broadcast(b, visible, b.shape(raw), {3, 4}), out.scores, emit_negative_infinity_like(b, out.scores)},
+           {}, "masked_scores");
   return out;
 }
 

@@ -18,8 +18,8 @@ ir::Rational gelu_tanh_cubic();
 // 2/sqrt(pi), the factor of the derivative of erf, to 17 digits (M_2_SQRTPI).
 ir::Rational two_over_sqrt_pi();
 
-// Scores of grouped-query attention as [b, g, r, s, t] (query head h = g * r_extent + r reads key/value head g), scaled,
-// minus infinity where masked. `grouped_query` is the query as [b, s, g, r, d].
+// Scores of grouped-query attention as [b, g, r, s, t] (query head h = g * r_extent + r reads key/value head g),
+// scaled, minus infinity where masked. `grouped_query` is the query as [b, s, g, r, d].
 struct AttentionScores {
   ir::ValueId grouped_query;
   ir::ValueId scale;  // scalar

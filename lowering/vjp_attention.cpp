@@ -86,6 +86,8 @@ constexpr VjpEntry kRules[] = {
 
 }  // namespace
 
-std::span<const VjpEntry> attention_vjps() { return kRules; }
+std::span<const VjpEntry> attention_vjps() {
+  return kRules;
+}
 
 }  // namespace shardproof::lowering

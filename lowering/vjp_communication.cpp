@@ -41,16 +41,22 @@ Values vjp_permute(const VjpCall& c) {
   return over_same_group(c, OpCode::permute, {{"shift", -c.instruction.attributes.get<std::int64_t>("shift")}});
 }
 
-Values vjp_wait(const VjpCall& c) { return {c.g()}; }
+Values vjp_wait(const VjpCall& c) {
+  return {c.g()};
+}
 
 constexpr VjpEntry kRules[] = {
-    {OpCode::all_gather, vjp_all_gather}, {OpCode::reduce_scatter, vjp_reduce_scatter},
-    {OpCode::all_to_all, vjp_all_to_all}, {OpCode::permute, vjp_permute},
+    {OpCode::all_gather, vjp_all_gather},
+    {OpCode::reduce_scatter, vjp_reduce_scatter},
+    {OpCode::all_to_all, vjp_all_to_all},
+    {OpCode::permute, vjp_permute},
     {OpCode::wait, vjp_wait},
 };
 
 }  // namespace
 
-std::span<const VjpEntry> communication_vjps() { return kRules; }
+std::span<const VjpEntry> communication_vjps() {
+  return kRules;
+}
 
 }  // namespace shardproof::lowering

@@ -13,7 +13,9 @@ using ir::Rational;
 using ir::ValueId;
 using Values = std::vector<ValueId>;
 
-bool occurs(const std::string& labels, char label) { return labels.find(label) != std::string::npos; }
+bool occurs(const std::string& labels, char label) {
+  return labels.find(label) != std::string::npos;
+}
 
 // An einsum is linear in each operand: its cotangent is the einsum of g and the other operands onto its own labels.
 // A label that only this operand has was summed alone: the cotangent does not vary along it.
@@ -31,8 +33,10 @@ ValueId einsum_operand(const VjpCall& c, const ir::EinsumSpec& spec, std::size_t
   std::string present;
   Dims missing;
   for (std::size_t i = 0; i < own.size(); ++i) {
-    if (occurs(available, own[i])) present += own[i];
-    else missing.push_back(static_cast<std::int64_t>(i));
+    if (occurs(available, own[i]))
+      present += own[i];
+    else
+      missing.push_back(static_cast<std::int64_t>(i));
   }
   ValueId g = c.g();
   if (inputs.size() > 1 || present != spec.result) {
@@ -77,6 +81,8 @@ constexpr VjpEntry kRules[] = {
 
 }  // namespace
 
-std::span<const VjpEntry> contraction_vjps() { return kRules; }
+std::span<const VjpEntry> contraction_vjps() {
+  return kRules;
+}
 
 }  // namespace shardproof::lowering

@@ -11,13 +11,17 @@ using ir::Rational;
 using ir::ValueId;
 using Values = std::vector<ValueId>;
 
-Values vjp_add(const VjpCall& c) { return Values(c.instruction.inputs.size(), c.g()); }
+Values vjp_add(const VjpCall& c) {
+  return Values(c.instruction.inputs.size(), c.g());
+}
 
 Values vjp_sub(const VjpCall& c) {
   return {c.g(), c.wanted[1] ? emit_unary(c.builder, OpCode::neg, c.g(), c.names[1]) : ValueId{}};
 }
 
-Values vjp_neg(const VjpCall& c) { return {emit_unary(c.builder, OpCode::neg, c.g(), c.names[0])}; }
+Values vjp_neg(const VjpCall& c) {
+  return {emit_unary(c.builder, OpCode::neg, c.g(), c.names[0])};
+}
 
 Values vjp_mul(const VjpCall& c) {
   Values out;
@@ -64,9 +68,13 @@ Values vjp_extremum(const VjpCall& c) {
   return out;
 }
 
-Values vjp_exp(const VjpCall& c) { return {emit_mul(c.builder, {c.g(), c.out()}, c.names[0])}; }
+Values vjp_exp(const VjpCall& c) {
+  return {emit_mul(c.builder, {c.g(), c.out()}, c.names[0])};
+}
 
-Values vjp_log(const VjpCall& c) { return {c.builder.op(OpCode::div, {c.g(), c.in(0)}, {}, c.names[0])}; }
+Values vjp_log(const VjpCall& c) {
+  return {c.builder.op(OpCode::div, {c.g(), c.in(0)}, {}, c.names[0])};
+}
 
 Values vjp_sqrt(const VjpCall& c) {  // 1 / (2 y)
   return {c.builder.op(OpCode::div, {emit_scaled(c.builder, c.g(), Rational(1, 2)), c.out()}, {}, c.names[0])};
@@ -142,21 +150,19 @@ Values vjp_select(const VjpCall& c) {
 }
 
 constexpr VjpEntry kRules[] = {
-    {OpCode::add, vjp_add},           {OpCode::mul, vjp_mul},
-    {OpCode::max, vjp_extremum},      {OpCode::min, vjp_extremum},
-    {OpCode::sub, vjp_sub},           {OpCode::div, vjp_div},
-    {OpCode::neg, vjp_neg},           {OpCode::exp, vjp_exp},
-    {OpCode::log, vjp_log},           {OpCode::sqrt, vjp_sqrt},
-    {OpCode::rsqrt, vjp_rsqrt},       {OpCode::reciprocal, vjp_reciprocal},
-    {OpCode::tanh, vjp_tanh},         {OpCode::erf, vjp_erf},
-    {OpCode::sigmoid, vjp_sigmoid},   {OpCode::sin, vjp_sin},
-    {OpCode::cos, vjp_cos},           {OpCode::abs, vjp_abs},
-    {OpCode::pow, vjp_pow},           {OpCode::power, vjp_power},
-    {OpCode::select, vjp_select},
+    {OpCode::add, vjp_add},      {OpCode::mul, vjp_mul},     {OpCode::max, vjp_extremum},
+    {OpCode::min, vjp_extremum}, {OpCode::sub, vjp_sub},     {OpCode::div, vjp_div},
+    {OpCode::neg, vjp_neg},      {OpCode::exp, vjp_exp},     {OpCode::log, vjp_log},
+    {OpCode::sqrt, vjp_sqrt},    {OpCode::rsqrt, vjp_rsqrt}, {OpCode::reciprocal, vjp_reciprocal},
+    {OpCode::tanh, vjp_tanh},    {OpCode::erf, vjp_erf},     {OpCode::sigmoid, vjp_sigmoid},
+    {OpCode::sin, vjp_sin},      {OpCode::cos, vjp_cos},     {OpCode::abs, vjp_abs},
+    {OpCode::pow, vjp_pow},      {OpCode::power, vjp_power}, {OpCode::select, vjp_select},
 };
 
 }  // namespace
 
-std::span<const VjpEntry> elementwise_vjps() { return kRules; }
+std::span<const VjpEntry> elementwise_vjps() {
+  return kRules;
+}
 
 }  // namespace shardproof::lowering

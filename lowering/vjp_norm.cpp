@@ -32,7 +32,9 @@ Values vjp_log_softmax(const VjpCall& c) {
   return {b.op(OpCode::sub, {c.g(), drift}, {}, c.names[0])};
 }
 
-ValueId one_minus(Builder& b, ValueId x) { return b.op(OpCode::sub, {emit_constant_like(b, x, Rational(1)), x}); }
+ValueId one_minus(Builder& b, ValueId x) {
+  return b.op(OpCode::sub, {emit_constant_like(b, x, Rational(1)), x});
+}
 
 // g s (1 + x (1 - s)), s = sigmoid(x).
 ValueId silu_cotangent(Builder& b, ValueId g, ValueId x, ValueId s, std::string name) {
@@ -64,7 +66,8 @@ Values vjp_gelu_tanh(const VjpCall& c) {
   const ValueId cube = emit_scaled(b, emit_mul(b, {x, x, x}), a);
   const ValueId t = emit_unary(b, OpCode::tanh, emit_scaled(b, emit_add(b, {x, cube}), k));
   const ValueId first = emit_scaled(b, emit_shifted(b, t, Rational(1)), Rational(1, 2));
-  const ValueId slope = emit_scaled(b, emit_shifted(b, emit_scaled(b, emit_mul(b, {x, x}), Rational(3) * a), Rational(1)), k);
+  const ValueId slope =
+      emit_scaled(b, emit_shifted(b, emit_scaled(b, emit_mul(b, {x, x}), Rational(3) * a), Rational(1)), k);
   const ValueId half = emit_scaled(b, x, Rational(1, 2));
   const ValueId second = emit_mul(b, {half, one_minus(b, emit_mul(b, {t, t})), slope});
   return {emit_mul(b, {c.g(), emit_add(b, {first, second})}, c.names[0])};
@@ -133,13 +136,15 @@ Values vjp_layer_norm(const VjpCall& c) {
 }
 
 constexpr VjpEntry kRules[] = {
-    {OpCode::softmax, vjp_softmax},     {OpCode::log_softmax, vjp_log_softmax}, {OpCode::silu, vjp_silu},
-    {OpCode::swiglu, vjp_swiglu},       {OpCode::gelu_tanh, vjp_gelu_tanh},     {OpCode::gelu_erf, vjp_gelu_erf},
-    {OpCode::rms_norm, vjp_rms_norm},   {OpCode::layer_norm, vjp_layer_norm},
+    {OpCode::softmax, vjp_softmax},   {OpCode::log_softmax, vjp_log_softmax}, {OpCode::silu, vjp_silu},
+    {OpCode::swiglu, vjp_swiglu},     {OpCode::gelu_tanh, vjp_gelu_tanh},     {OpCode::gelu_erf, vjp_gelu_erf},
+    {OpCode::rms_norm, vjp_rms_norm}, {OpCode::layer_norm, vjp_layer_norm},
 };
 
 }  // namespace
 
-std::span<const VjpEntry> norm_vjps() { return kRules; }
+std::span<const VjpEntry> norm_vjps() {
+  return kRules;
+}
 
 }  // namespace shardproof::lowering

@@ -23,7 +23,8 @@ ValueId transposed(ir::Builder& builder, ValueId x, Dims perm, std::string name)
 Values vjp_transpose(const VjpCall& c) {
   const Dims& perm = c.instruction.attributes.get<Dims>("perm");
   Dims inverse(perm.size());
-  for (std::size_t i = 0; i < perm.size(); ++i) inverse[static_cast<std::size_t>(perm[i])] = static_cast<std::int64_t>(i);
+  for (std::size_t i = 0; i < perm.size(); ++i)
+    inverse[static_cast<std::size_t>(perm[i])] = static_cast<std::int64_t>(i);
   return {transposed(c.builder, c.g(), std::move(inverse), c.names[0])};
 }
 
@@ -51,7 +52,8 @@ Values vjp_broadcast(const VjpCall& c) {
   return {g};
 }
 
-ValueId padded(ir::Builder& builder, ValueId x, std::int64_t dim, std::int64_t low, std::int64_t high, std::string name) {
+ValueId padded(ir::Builder& builder, ValueId x, std::int64_t dim, std::int64_t low, std::int64_t high,
+               std::string name) {
   return builder.op(OpCode::pad, {x}, {{"dim", dim}, {"low", low}, {"high", high}, {"value", Rational(0)}},
                     std::move(name));
 }
@@ -72,8 +74,8 @@ Values vjp_slice(const VjpCall& c) {
   const ir::TensorType ids_type{ir::DType::i64, {size}};
   const ValueId first = c.builder.typed(OpCode::coord, {ir::DType::i64, {}}, {{"value", start}});
   const ValueId steps = c.builder.typed(OpCode::iota, ids_type, {{"dim", std::int64_t{0}}});
-  const ValueId ids = emit_add(c.builder, {emit_broadcast(c.builder, first, {size}, {}),
-                                           emit_scaled(c.builder, steps, Rational(stride))});
+  const ValueId ids = emit_add(
+      c.builder, {emit_broadcast(c.builder, first, {size}, {}), emit_scaled(c.builder, steps, Rational(stride))});
   return {c.builder.op(OpCode::scatter_add, {c.g(), ids}, {{"dim", dim}, {"size", extent}}, c.names[0])};
 }
 
@@ -126,16 +128,23 @@ Values vjp_put_along(const VjpCall& c) {
 }
 
 constexpr VjpEntry kRules[] = {
-    {OpCode::reshape, vjp_reshape},         {OpCode::transpose, vjp_transpose},
-    {OpCode::broadcast, vjp_broadcast},     {OpCode::slice, vjp_slice},
-    {OpCode::concat, vjp_concat},           {OpCode::pad, vjp_pad},
-    {OpCode::cast, vjp_cast},               {OpCode::take, vjp_take},
-    {OpCode::scatter_add, vjp_scatter_add}, {OpCode::take_along, vjp_take_along},
+    {OpCode::reshape, vjp_reshape},
+    {OpCode::transpose, vjp_transpose},
+    {OpCode::broadcast, vjp_broadcast},
+    {OpCode::slice, vjp_slice},
+    {OpCode::concat, vjp_concat},
+    {OpCode::pad, vjp_pad},
+    {OpCode::cast, vjp_cast},
+    {OpCode::take, vjp_take},
+    {OpCode::scatter_add, vjp_scatter_add},
+    {OpCode::take_along, vjp_take_along},
     {OpCode::put_along, vjp_put_along},
 };
 
 }  // namespace
 
-std::span<const VjpEntry> structure_vjps() { return kRules; }
+std::span<const VjpEntry> structure_vjps() {
+  return kRules;
+}
 
 }  // namespace shardproof::lowering

@@ -97,8 +97,12 @@ void check_structure(const ModelConfig& model) {
   EXPECT_EQ(reference.outputs[1].name, "grad_norm");
 }
 
-TEST(BuildReference, LlamaStateAndGradients) { check_structure(tiny_llama(2)); }
-TEST(BuildReference, Gpt2StateAndGradients) { check_structure(tiny_gpt2(2)); }
+TEST(BuildReference, LlamaStateAndGradients) {
+  check_structure(tiny_llama(2));
+}
+TEST(BuildReference, Gpt2StateAndGradients) {
+  check_structure(tiny_gpt2(2));
+}
 
 TEST(BuildReference, UntiedAndTiedHeads) {
   ModelConfig tied = tiny_llama();
@@ -154,8 +158,8 @@ TEST(Rope, InverseFrequenciesOfLlama31) {
     const double exact = std::pow(500000.0, -static_cast<double>(2 * i) / 128.0);
     EXPECT_NEAR(value(plain[i]) / exact, 1.0, 1e-10);
   }
-  EXPECT_EQ(scaled[0], Rational(1));                                    // short wavelengths are kept
-  EXPECT_NEAR(value(scaled[63]) * 8.0, value(plain[63]), 1e-16);        // long ones are stretched by the factor
+  EXPECT_EQ(scaled[0], Rational(1));                              // short wavelengths are kept
+  EXPECT_NEAR(value(scaled[63]) * 8.0, value(plain[63]), 1e-16);  // long ones are stretched by the factor
   // In between (transformers 4.43, float64): element 32 has wavelength 4442.9, smooth = (8192/4442.9 - 1) / 3.
   const double frequency = value(plain[32]);
   const double smooth = (8192.0 / (2.0 * std::acos(-1.0) / frequency) - 1.0) / 3.0;
@@ -213,8 +217,12 @@ void check_numbers(const ModelConfig& model) {
   }
 }
 
-TEST(BuildReferenceNumeric, LlamaStep) { check_numbers(tiny_llama()); }
-TEST(BuildReferenceNumeric, Gpt2Step) { check_numbers(tiny_gpt2()); }
+TEST(BuildReferenceNumeric, LlamaStep) {
+  check_numbers(tiny_llama());
+}
+TEST(BuildReferenceNumeric, Gpt2Step) {
+  check_numbers(tiny_gpt2());
+}
 
 TEST(BuildReferenceNumeric, GradientsAreNotClippedBelowTheBound) {
   TrainingConfig off;

@@ -57,13 +57,19 @@ std::vector<Case> structure_cases() {
       {OpCode::broadcast, {{3, 1, 2}}, with(OpCode::broadcast, P{"shape", List{2, 4, 3, 2}}, P{"dims", List{2, 1, 0}})},
       {OpCode::broadcast, {{}}, with(OpCode::broadcast, P{"shape", List{2, 3}}, P{"dims", List{}})},
       {OpCode::slice, {{2, 5}}, with(OpCode::slice, P{"dim", k1}, P{"start", ir::constant_expr(1)}, P{"size", k3})},
-      {OpCode::slice, {{2, 5}},
+      {OpCode::slice,
+       {{2, 5}},
        with(OpCode::slice, P{"dim", k1}, P{"start", ir::variable_expr("tp")}, P{"size", k2}, P{"stride", k3})},
       {OpCode::concat, {{2, 1}, {2, 3}}, with(OpCode::concat, P{"dim", k1})},
       {OpCode::pad, {{2, 3}}, with(OpCode::pad, P{"dim", k1}, P{"low", k1}, P{"high", k2}, P{"value", Rational(5)})},
       {OpCode::cast, {{2, 3}}, with(OpCode::cast, P{"dtype", std::string("bf16")})},
       {OpCode::take, {{2, 3, 2}}, with(OpCode::take, P{"dim", k1}), -1, 1, {{DType::i32, ids}}},
-      {OpCode::scatter_add, {{3, 2, 2, 2}}, with(OpCode::scatter_add, P{"dim", k1}, P{"size", k3}), -1, 1, {{DType::i32, ids}}},
+      {OpCode::scatter_add,
+       {{3, 2, 2, 2}},
+       with(OpCode::scatter_add, P{"dim", k1}, P{"size", k3}),
+       -1,
+       1,
+       {{DType::i32, ids}}},
       {OpCode::take_along, {{2, 2, 3}}, plain(OpCode::take_along), -1, 1, {{DType::i64, ids}}},
       {OpCode::put_along, {{2, 2}}, with(OpCode::put_along, P{"size", k3}), -1, 1, {{DType::i64, ids}}},
   };
@@ -71,8 +77,8 @@ std::vector<Case> structure_cases() {
 
 std::vector<Case> arithmetic_cases() {
   std::vector<Case> cases;
-  for (const OpCode op : {OpCode::neg, OpCode::exp, OpCode::tanh, OpCode::erf, OpCode::sigmoid, OpCode::sin, OpCode::cos,
-                          OpCode::abs, OpCode::silu, OpCode::gelu_tanh, OpCode::gelu_erf}) {
+  for (const OpCode op : {OpCode::neg, OpCode::exp, OpCode::tanh, OpCode::erf, OpCode::sigmoid, OpCode::sin,
+                          OpCode::cos, OpCode::abs, OpCode::silu, OpCode::gelu_tanh, OpCode::gelu_erf}) {
     cases.push_back({op, {{2, 3}}, plain(op)});
   }
   for (const OpCode op : {OpCode::log, OpCode::sqrt, OpCode::rsqrt, OpCode::reciprocal}) {
@@ -86,9 +92,14 @@ std::vector<Case> arithmetic_cases() {
   cases.push_back({OpCode::swiglu, {{2, 3}, {2, 3}}, plain(OpCode::swiglu)});
   cases.push_back({OpCode::pow, {{2, 3}}, with(OpCode::pow, P{"exponent", Rational(5, 2)}), 0.5, 2.0});
   cases.push_back({OpCode::power, {{2, 2}}, plain(OpCode::power), 0.5, 2.0, {{DType::i64, {{2, 2}, {0, 1, 2, 5}}}}});
-  cases.push_back({OpCode::select, {{2, 2}, {2, 2}},
-                   [](Builder& b, const std::vector<ValueId>& in) { return b.op(OpCode::select, {in[2], in[0], in[1]}); },
-                   -1, 1, {{DType::boolean, {{2, 2}, {1, 0, 0, 1}}}}});
+  cases.push_back({OpCode::select,
+                   {{2, 2}, {2, 2}},
+                   [](Builder& b, const std::vector<ValueId>& in) {
+                     return b.op(OpCode::select, {in[2], in[0], in[1]});
+                   },
+                   -1,
+                   1,
+                   {{DType::boolean, {{2, 2}, {1, 0, 0, 1}}}}});
   cases.push_back({OpCode::einsum, {{2, 3, 2}, {4, 3}}, with(OpCode::einsum, P{"spec", std::string("abc,db->adc")})});
   cases.push_back({OpCode::einsum, {{2, 3}, {3}}, with(OpCode::einsum, P{"spec", std::string("ab,c->a")})});
   cases.push_back({OpCode::einsum, {{2, 3, 4}}, with(OpCode::einsum, P{"spec", std::string("abc->ca")})});
@@ -110,7 +121,8 @@ std::vector<Case> macro_cases() {
       {OpCode::layer_norm, {{2, 2, 3}, {3}, {3}}, with(OpCode::layer_norm, P{"eps", Rational(1, 10)})},
       {OpCode::rope, {{2, 3, 2, 4}, {3, 2}, {3, 2}}, plain(OpCode::rope)},
       {OpCode::attention, {{1, 3, 4, 2}, {1, 3, 2, 2}, {1, 3, 2, 3}}, with(OpCode::attention, P{"causal", true})},
-      {OpCode::attention, {{2, 2, 2, 2}, {2, 3, 1, 2}, {2, 3, 1, 2}},
+      {OpCode::attention,
+       {{2, 2, 2, 2}, {2, 3, 1, 2}, {2, 3, 1, 2}},
        with(OpCode::attention, P{"causal", false}, P{"scale", Rational(1, 3)})},
       {OpCode::cross_entropy, {{2, 2, 3}}, plain(OpCode::cross_entropy), -1, 1, {{DType::i32, {{2, 2}, {2, 0, 1, 2}}}}},
   };
@@ -187,7 +199,8 @@ TEST(Vjp, AgreesWithFiniteDifferences) {
 TEST(Vjp, EveryOpOfTheTableIsAccountedFor) {
   std::set<OpCode> tested;
   for (const Case& c : all_cases()) tested.insert(c.op);
-  for (const OpCode op : {OpCode::all_gather, OpCode::reduce_scatter, OpCode::all_to_all, OpCode::permute, OpCode::wait}) {
+  for (const OpCode op :
+       {OpCode::all_gather, OpCode::reduce_scatter, OpCode::all_to_all, OpCode::permute, OpCode::wait}) {
     tested.insert(op);
   }
   for (const ir::OpSchema& schema : ir::op_table()) {

@@ -94,8 +94,8 @@ TEST(ModelConfig, RefusesDropoutUnlessAsked) {
 
 // GPT2Config's default is 0.1, so an absent field is dropout too.
 TEST(ModelConfig, AbsentGpt2DropoutIsTheDefault) {
-  const Read r = read(replaced(replaced(kGpt2, R"("attn_pdrop": 0.1, )", ""), R"("resid_pdrop": 0.1)",
-                               R"("resid_pdrop": 0)"));
+  const Read r =
+      read(replaced(replaced(kGpt2, R"("attn_pdrop": 0.1, )", ""), R"("resid_pdrop": 0.1)", R"("resid_pdrop": 0)"));
   EXPECT_FALSE(r.model);
   ASSERT_EQ(r.sink.diagnostics().size(), 1u);
   EXPECT_EQ(r.only().found, "0.1 (the default)");
@@ -152,7 +152,8 @@ INSTANTIATE_TEST_SUITE_P(
                       BadField{"{", "[", "SP0001"}));
 
 TEST(ModelConfig, ExplicitHeadDimNeedNotDivideHidden) {
-  const Read r = read(replaced(kLlama405b, "\"num_attention_heads\": 128", "\"num_attention_heads\": 96, \"head_dim\": 64"));
+  const Read r =
+      read(replaced(kLlama405b, "\"num_attention_heads\": 128", "\"num_attention_heads\": 96, \"head_dim\": 64"));
   ASSERT_TRUE(r.model);
   EXPECT_EQ(r.model->head_dim, 64);
 }

@@ -76,12 +76,16 @@ TEST_P(ParallelConfigMisfit, IsRefused) {
 INSTANTIATE_TEST_SUITE_P(
     Degrees, ParallelConfigMisfit,
     ::testing::Values(
-        Misfit{R"({"world_size": 6, "tensor_model_parallel_size": 4, "global_batch_size": 8, "seq_length": 8})", "SP0023"},
+        Misfit{R"({"world_size": 6, "tensor_model_parallel_size": 4, "global_batch_size": 8, "seq_length": 8})",
+               "SP0023"},
         Misfit{R"({"world_size": 4, "global_batch_size": 6, "seq_length": 8})", "SP0023"},
-        Misfit{R"({"world_size": 4, "expert_model_parallel_size": 3, "global_batch_size": 4, "seq_length": 8})", "SP0023"},
+        Misfit{R"({"world_size": 4, "expert_model_parallel_size": 3, "global_batch_size": 4, "seq_length": 8})",
+               "SP0023"},
         Misfit{R"({"world_size": 4, "global_batch_size": 4, "seq_length": 8, "fp16": true, "bf16": true})", "SP0023"},
-        Misfit{R"({"world_size": 4, "tensor_model_parallel_size": 1099511627776, "pipeline_model_parallel_size": 1099511627776,
-                   "global_batch_size": 4, "seq_length": 8})", "SP0023"},
+        Misfit{
+            R"({"world_size": 4, "tensor_model_parallel_size": 1099511627776, "pipeline_model_parallel_size": 1099511627776,
+                   "global_batch_size": 4, "seq_length": 8})",
+            "SP0023"},
         Misfit{R"({"global_batch_size": 6, "seq_length": 8})", "SP0020"},
         Misfit{R"({"world_size": 4, "global_batch_size": 4, "seq_length": 8, "cp_comm_type": "ring"})", "SP0022"},
         Misfit{R"({"world_size": 4, "global_batch_size": 4, "seq_length": 8, "clip_grad": -1})", "SP0021"},
@@ -99,8 +103,9 @@ TEST(TrainingConfig, ReadsItsKeysExactlyAndKeepsDefaults) {
 }
 
 TEST(TrainingConfig, RefusesValuesThatDivideByZero) {
-  for (const char* text : {R"({"adam_beta1": 1, "a": 0})", R"({"adam_beta2": 1.0, "a": 0})", R"({"adam_eps": 0, "a": 0})",
-                           R"({"adam_beta1": 1.5, "a": 0})", R"({"weight_decay": "0.1", "a": 0})"}) {
+  for (const char* text :
+       {R"({"adam_beta1": 1, "a": 0})", R"({"adam_beta2": 1.0, "a": 0})", R"({"adam_eps": 0, "a": 0})",
+        R"({"adam_beta1": 1.5, "a": 0})", R"({"weight_decay": "0.1", "a": 0})"}) {
     ir::DiagnosticSink sink;
     EXPECT_FALSE(read_training_config(file(text), sink)) << text;
     ASSERT_FALSE(sink.diagnostics().empty());

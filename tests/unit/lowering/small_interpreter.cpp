@@ -36,9 +36,13 @@ void for_each_index(const ir::Shape& shape, const std::function<void(const Index
   }
 }
 
-double to_double(ir::Rational value) { return static_cast<double>(value.num) / static_cast<double>(value.den); }
+double to_double(ir::Rational value) {
+  return static_cast<double>(value.num) / static_cast<double>(value.den);
+}
 
-std::int64_t whole(double value) { return static_cast<std::int64_t>(std::llround(value)); }
+std::int64_t whole(double value) {
+  return static_cast<std::int64_t>(std::llround(value));
+}
 
 class Interpreter {
  public:
@@ -50,11 +54,20 @@ class Interpreter {
     SmallTensor result = filled(program_.value(output).type.shape);
     in_ = &instruction;
     switch (ir::schema_of(instruction.op).family) {
-      case ir::OpFamily::source: source(result); break;
-      case ir::OpFamily::structure: structure(result); break;
-      case ir::OpFamily::elementwise: elementwise(result); break;
-      case ir::OpFamily::contraction: contraction(result); break;
-      default: throw std::logic_error("not a core op");
+      case ir::OpFamily::source:
+        source(result);
+        break;
+      case ir::OpFamily::structure:
+        structure(result);
+        break;
+      case ir::OpFamily::elementwise:
+        elementwise(result);
+        break;
+      case ir::OpFamily::contraction:
+        contraction(result);
+        break;
+      default:
+        throw std::logic_error("not a core op");
     }
     values_[output] = std::move(result);
   }
@@ -85,7 +98,8 @@ class Interpreter {
       case OpCode::iota:
         for_each_index(result.shape, [&](const Index& i) { result.at(i) = static_cast<double>(i[dim()]); });
         return;
-      default: throw std::logic_error("unknown source");
+      default:
+        throw std::logic_error("unknown source");
     }
   }
 
@@ -93,7 +107,9 @@ class Interpreter {
     const ir::Attributes& attributes = in_->attributes;
     switch (in_->op) {
       case OpCode::reshape:
-      case OpCode::cast: result.data = operand(0).data; return;
+      case OpCode::cast:
+        result.data = operand(0).data;
+        return;
       case OpCode::transpose: {
         const auto& perm = attributes.get<Index>("perm");
         for_each_index(result.shape, [&](const Index& i) {
@@ -152,8 +168,10 @@ class Interpreter {
           Index picked(i.begin(), i.begin() + first);
           picked.push_back(whole(operand(1).at(id)));
           picked.insert(picked.end(), i.begin() + first + rank, i.end());
-          if (gather) result.at(i) = operand(0).at(picked);
-          else result.at(picked) += operand(0).at(i);
+          if (gather)
+            result.at(i) = operand(0).at(picked);
+          else
+            result.at(picked) += operand(0).at(i);
         });
         return;
       }
@@ -162,30 +180,47 @@ class Interpreter {
         for_each_index(operand(1).shape, [&](const Index& i) {
           Index picked = i;
           picked.push_back(whole(operand(1).at(i)));
-          if (in_->op == OpCode::take_along) result.at(i) = operand(0).at(picked);
-          else result.at(picked) = operand(0).at(i);
+          if (in_->op == OpCode::take_along)
+            result.at(i) = operand(0).at(picked);
+          else
+            result.at(picked) = operand(0).at(i);
         });
         return;
-      default: throw std::logic_error("unknown structure op");
+      default:
+        throw std::logic_error("unknown structure op");
     }
   }
 
   static double unary(OpCode op, double x) {
     switch (op) {
-      case OpCode::neg: return -x;
-      case OpCode::exp: return std::exp(x);
-      case OpCode::log: return std::log(x);
-      case OpCode::sqrt: return std::sqrt(x);
-      case OpCode::rsqrt: return 1.0 / std::sqrt(x);
-      case OpCode::reciprocal: return 1.0 / x;
-      case OpCode::tanh: return std::tanh(x);
-      case OpCode::erf: return std::erf(x);
-      case OpCode::sigmoid: return 1.0 / (1.0 + std::exp(-x));
-      case OpCode::sin: return std::sin(x);
-      case OpCode::cos: return std::cos(x);
-      case OpCode::abs: return std::abs(x);
-      case OpCode::stop_gradient: return x;
-      default: throw std::logic_error("unknown elementwise op");
+      case OpCode::neg:
+        return -x;
+      case OpCode::exp:
+        return std::exp(x);
+      case OpCode::log:
+        return std::log(x);
+      case OpCode::sqrt:
+        return std::sqrt(x);
+      case OpCode::rsqrt:
+        return 1.0 / std::sqrt(x);
+      case OpCode::reciprocal:
+        return 1.0 / x;
+      case OpCode::tanh:
+        return std::tanh(x);
+      case OpCode::erf:
+        return std::erf(x);
+      case OpCode::sigmoid:
+        return 1.0 / (1.0 + std::exp(-x));
+      case OpCode::sin:
+        return std::sin(x);
+      case OpCode::cos:
+        return std::cos(x);
+      case OpCode::abs:
+        return std::abs(x);
+      case OpCode::stop_gradient:
+        return x;
+      default:
+        throw std::logic_error("unknown elementwise op");
     }
   }
 
@@ -206,22 +241,35 @@ class Interpreter {
       case OpCode::min:
         for (std::size_t k = 1; k < in_->inputs.size(); ++k) value = std::min(value, other(k));
         return value;
-      case OpCode::sub: return x - other(1);
-      case OpCode::div: return x / other(1);
-      case OpCode::pow: return std::pow(x, to_double(in_->attributes.get<ir::Rational>("exponent")));
-      case OpCode::power: return std::pow(x, other(1));
-      case OpCode::select: return x != 0.0 ? other(1) : other(2);
+      case OpCode::sub:
+        return x - other(1);
+      case OpCode::div:
+        return x / other(1);
+      case OpCode::pow:
+        return std::pow(x, to_double(in_->attributes.get<ir::Rational>("exponent")));
+      case OpCode::power:
+        return std::pow(x, other(1));
+      case OpCode::select:
+        return x != 0.0 ? other(1) : other(2);
       case OpCode::compare: {
         const auto& direction = in_->attributes.get<std::string>("direction");
         const double y = other(1);
-        const bool holds = direction == "eq" ? x == y : direction == "ne" ? x != y : direction == "lt" ? x < y
-                           : direction == "le" ? x <= y : direction == "gt" ? x > y : x >= y;
+        const bool holds = direction == "eq"   ? x == y
+                           : direction == "ne" ? x != y
+                           : direction == "lt" ? x < y
+                           : direction == "le" ? x <= y
+                           : direction == "gt" ? x > y
+                                               : x >= y;
         return holds ? 1.0 : 0.0;
       }
-      case OpCode::logical_and: return x * other(1);
-      case OpCode::logical_or: return std::max(x, other(1));
-      case OpCode::logical_not: return 1.0 - x;
-      default: return unary(in_->op, x);
+      case OpCode::logical_and:
+        return x * other(1);
+      case OpCode::logical_or:
+        return std::max(x, other(1));
+      case OpCode::logical_not:
+        return 1.0 - x;
+      default:
+        return unary(in_->op, x);
     }
   }
 
@@ -245,7 +293,9 @@ class Interpreter {
       }
       double& slot = result.at(to);
       const double x = operand(0).at(i);
-      slot = in_->op == OpCode::reduce_sum ? slot + x : in_->op == OpCode::reduce_max ? std::max(slot, x) : std::min(slot, x);
+      slot = in_->op == OpCode::reduce_sum   ? slot + x
+             : in_->op == OpCode::reduce_max ? std::max(slot, x)
+                                             : std::min(slot, x);
     });
   }
 
@@ -280,8 +330,12 @@ class Interpreter {
 
 }  // namespace
 
-double& SmallTensor::at(const Index& index) { return data[flat(shape, index)]; }
-double SmallTensor::at(const Index& index) const { return data[flat(shape, index)]; }
+double& SmallTensor::at(const Index& index) {
+  return data[flat(shape, index)];
+}
+double SmallTensor::at(const Index& index) const {
+  return data[flat(shape, index)];
+}
 
 SmallTensor filled(ir::Shape shape, double value) {
   const auto count = static_cast<std::size_t>(ir::element_count(shape));

@@ -125,7 +125,10 @@ TEST(Unfold, EveryMacroOfTheTableHasADefinition) {
   b.op(OpCode::attention, {x, kv, kv}, {{"causal", false}, {"scale", Rational(1, 3)}});
   b.op(OpCode::cross_entropy, {x, ids});
   b.multi(OpCode::adamw, {w, w, w, w, step, lr},
-          {{"beta1", Rational(9, 10)}, {"beta2", Rational(9, 10)}, {"eps", Rational(1, 100)}, {"weight_decay", Rational(0)}},
+          {{"beta1", Rational(9, 10)},
+           {"beta2", Rational(9, 10)},
+           {"eps", Rational(1, 100)},
+           {"weight_decay", Rational(0)}},
           {});
   for (const ir::Instruction& instruction : program.body) seen.insert(instruction.op);
   for (const ir::OpSchema& schema : ir::op_table()) {
@@ -142,7 +145,10 @@ TEST(Unfold, BfloatParameterTakesAWiderLearningRate) {
   const ValueId step = b.input("step", {DType::i64, {}});
   const ValueId lr = b.input("lr", {kF32, {}});
   b.multi(OpCode::adamw, {w, w, w, w, step, lr},
-          {{"beta1", Rational(9, 10)}, {"beta2", Rational(9, 10)}, {"eps", Rational(1, 100)}, {"weight_decay", Rational(1)}},
+          {{"beta1", Rational(9, 10)},
+           {"beta2", Rational(9, 10)},
+           {"eps", Rational(1, 100)},
+           {"weight_decay", Rational(1)}},
           {});
   EXPECT_TRUE(only_core(unfold(program).body));
 }
@@ -207,7 +213,8 @@ TEST(UnfoldNumeric, NormsAndLossMatchFormulas) {
     for (std::int64_t i = 0; i < 3; ++i) variance += (tx.at({r, i}) - mean) * (tx.at({r, i}) - mean) / 3;
     for (std::int64_t i = 0; i < 3; ++i) {
       EXPECT_NEAR(got.at(rms).at({r, i}), tx.at({r, i}) / std::sqrt(square + 0.01) * tw.at({i}), 1e-12);
-      EXPECT_NEAR(got.at(layer).at({r, i}), (tx.at({r, i}) - mean) / std::sqrt(variance + 0.01) * tw.at({i}) + tb.at({i}), 1e-12);
+      EXPECT_NEAR(got.at(layer).at({r, i}),
+                  (tx.at({r, i}) - mean) / std::sqrt(variance + 0.01) * tw.at({i}) + tb.at({i}), 1e-12);
       EXPECT_NEAR(got.at(logs).at({r, i}), tx.at({r, i}) - std::log(sum), 1e-12);
     }
     EXPECT_NEAR(got.at(loss).at({r}), std::log(sum) - tx.at({r, static_cast<std::int64_t>(ti.at({r}))}), 1e-12);
@@ -254,8 +261,11 @@ TEST(UnfoldNumeric, AdamwMatchesTheFormula) {
   in.push_back(b.input("step", {DType::i64, {}}));
   in.push_back(b.input("lr", {kF32, {}}));
   const std::vector<ValueId> out = b.multi(OpCode::adamw, in,
-                                           {{"beta1", Rational(9, 10)}, {"beta2", Rational(19, 20)},
-                                            {"eps", Rational(1, 1000)}, {"weight_decay", Rational(1, 10)}}, {});
+                                           {{"beta1", Rational(9, 10)},
+                                            {"beta2", Rational(19, 20)},
+                                            {"eps", Rational(1, 1000)},
+                                            {"weight_decay", Rational(1, 10)}},
+                                           {});
   SmallValues values;
   for (std::size_t i = 0; i < 3; ++i) values[in[i]] = scattered({3}, -1, 1, static_cast<int>(i));
   values[in[3]] = scattered({3}, 0.1, 1, 9);
