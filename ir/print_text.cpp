@@ -72,6 +72,15 @@ std::string types_text(const Program& program, const Instruction& instruction) {
   return joined(instruction.outputs, [&](ValueId id) { return to_string(program.value(id).type); });
 }
 
+// Also for meshes that validation would refuse.
+std::string ranks_text(const Mesh& mesh) {
+  std::int64_t size = 1;
+  for (const MeshAxis& axis : mesh.axes) {
+    if (__builtin_mul_overflow(size, axis.size, &size)) return "too many";
+  }
+  return std::to_string(size);
+}
+
 // Where an instruction sequence repeats: `length` instructions from `first`, `times` times in a row.
 struct Repeat {
   std::size_t first = 0;
@@ -155,7 +164,7 @@ void TextPrinter::print() {
   for (const Mesh& mesh : plan.meshes) {
     out_ << "mesh " << mesh.name << ": "
          << joined(mesh.axes, [](const MeshAxis& axis) { return axis.name + "=" + std::to_string(axis.size); }, " ") << ", "
-         << mesh.size() << " ranks" << (mesh.devices.empty() ? "" : ", explicit device order") << "\n";
+         << ranks_text(mesh) << " ranks" << (mesh.devices.empty() ? "" : ", explicit device order") << "\n";
   }
   if (plan.schedule) {
     const Schedule& schedule = *plan.schedule;

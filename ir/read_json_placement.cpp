@@ -391,7 +391,11 @@ Binding PlacementReader::read_binding(const Fields& fields, BindingKind kind, co
   binding.placement = read_placement(fields, type == nullptr ? nullptr : &type->shape, false);
   if (type != nullptr && findings_.count() == errors && local != nullptr) {
     *local = TensorType{type->dtype, local_shape(binding.placement)};
-    if (!shape_problem((*local)->shape).empty()) local->reset();
+    if (const std::string problem = shape_problem((*local)->shape); !problem.empty()) {
+      findings_.error("SP0118", "extent-limit", "local tensor of " + quoted(name) + ": " + problem, place->span,
+                      "extents from 1 to 2^40, at most 2^62 elements", to_string(**local));
+      local->reset();
+    }
   }
   return binding;
 }

@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <unordered_set>
 
+#include "ir/read_json_fields.h"
+
 namespace shardproof::ir {
 
 std::string_view json_kind_name(JsonKind kind) {
@@ -28,6 +30,27 @@ JsonRef::Iterator& JsonRef::Iterator::operator++() {
   index_ = tree_->node(index_).end;
   return *this;
 }
+
+namespace {
+
+// The library quotes raw bytes of the file, which need not be UTF-8; messages are.
+std::string escaped(std::string_view text, std::size_t longest) {
+  static constexpr std::string_view hex = "0123456789abcdef";
+  std::string result;
+  for (const char c : text.substr(0, longest)) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= 0x20 && byte < 0x7F) {
+      result += c;
+    } else {
+      result += "\\x";
+      result += hex[byte >> 4U];
+      result += hex[byte & 15U];
+    }
+  }
+  return text.size() > longest ? result + "..." : result;
+}
+
+}  // namespace
 
 class JsonTreeBuilder {
  public:
@@ -74,8 +97,8 @@ class JsonTreeBuilder {
     std::string reason = error.what();
     if (const std::size_t colon = reason.find(": "); colon != std::string::npos) reason.erase(0, colon + 2);
     const bool at_end = at >= text_.size();
-    sink_.error("SP0001", "syntax", "the file is not valid JSON: " + reason, Span{begin, begin + 1}, {},
-                at_end ? "end of file" : "`" + last_token.substr(0, 60) + "`");
+    sink_.error("SP0001", "syntax", "the file is not valid JSON: " + escaped(reason, 300), Span{begin, begin + 1}, {},
+                at_end ? "end of file" : "`" + escaped(last_token, 60) + "`");
     return false;
   }
 
@@ -169,7 +192,7 @@ class JsonTreeBuilder {
         fresh = seen.insert(tree_.nodes_[i].key).second;
       }
       if (!fresh && sink_.error_count() < limits_.max_errors) {
-        sink_.error("SP0006", "duplicate-name", "key `" + std::string(tree_.nodes_[i].key.substr(0, 60)) + "` appears twice in one object",
+        sink_.error("SP0006", "duplicate-name", "key " + ir::quoted(tree_.nodes_[i].key) + " appears twice in one object",
                     tree_.nodes_[i].key_span, "each key once");
       }
     }

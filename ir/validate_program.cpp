@@ -33,7 +33,6 @@ class ProgramChecker {
   void check_instruction(const Instruction& instruction, int depth);
   void check_types(const Instruction& instruction);
   void check_loop(const Instruction& instruction, int depth);
-  void check_slice(const Instruction& instruction);
   void check_group(const Instruction& instruction);
   void check_variables(const Instruction& instruction);
 
@@ -126,7 +125,6 @@ void ProgramChecker::check_instruction(const Instruction& instruction, int depth
   if (!good) return;
   check_types(instruction);
   check_variables(instruction);
-  if (instruction.op == OpCode::slice) check_slice(instruction);
   if (schema_of(instruction.op).family == OpFamily::communication) check_group(instruction);
   if (instruction.op == OpCode::rng_uniform && context_.streams != nullptr) {
     const std::string& stream = instruction.attributes.get<std::string>("stream");
@@ -174,23 +172,6 @@ void ProgramChecker::check_variables(const Instruction& instruction) {
     if (const auto* expr = std::get_if<CoordExpr>(&value)) check(*expr);
     if (const auto* exprs = std::get_if<std::vector<CoordExpr>>(&value)) std::for_each(exprs->begin(), exprs->end(), check);
   }
-}
-
-void ProgramChecker::check_slice(const Instruction& instruction) {
-  const CoordExpr& start = instruction.attributes.get<CoordExpr>("start");
-  if (!start.is_constant()) return;  // the prover bounds it by the ranges of its variables
-  const auto dim = instruction.attributes.get<std::int64_t>("dim");
-  const auto size = instruction.attributes.get<std::int64_t>("size");
-  const auto stride = instruction.attributes.get_or<std::int64_t>("stride", 1);
-  const Shape& shape = type(instruction.inputs.front()).shape;
-  if (dim < 0 || dim >= static_cast<std::int64_t>(shape.size())) return;  // reported as a type error
-  const std::int64_t extent = shape[static_cast<std::size_t>(dim)];
-  std::int64_t last = 0;
-  const bool overflow = __builtin_mul_overflow(size - 1, stride, &last) || __builtin_add_overflow(last, start.constant, &last);
-  if (!overflow && start.constant >= 0 && last < extent) return;
-  problems_.error("SP0116", "slice-out-of-bounds", "a slice of " + backticked(name(instruction.inputs.front())) + " leaves its dimension",
-                  instruction.span, "elements 0 to " + std::to_string(extent - 1),
-                  "start " + std::to_string(start.constant) + ", size " + std::to_string(size) + ", stride " + std::to_string(stride));
 }
 
 void ProgramChecker::check_group(const Instruction& instruction) {
