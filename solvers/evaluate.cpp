@@ -70,9 +70,14 @@ class Evaluator {
     for (const Factor& f : m.factors)
       if (const TermNode& g = pool_.node(f.term); g.kind == TermKind::range && !in_range(g)) return 0;
     double product = static_cast<double>(m.coefficient.num) / static_cast<double>(m.coefficient.den);
-    for (const Factor& f : m.factors)
-      if (pool_.node(f.term).kind != TermKind::range) product *= power(term(f.term), f.power);
-    return product;
+    double exponent = 0;  // of all exponentials: each alone may exceed a double where their product does not
+    for (const Factor& f : m.factors) {
+      const TermNode& n = pool_.node(f.term);
+      if (n.kind == TermKind::range) continue;
+      if (n.kind == TermKind::apply && n.function == Function::exp) exponent += f.power * term(n.arguments[0]);
+      else product *= power(term(f.term), f.power);
+    }
+    return exponent == 0 ? product : product * std::exp(exponent);
   }
 
   static double power(double base, std::int32_t exponent) {
