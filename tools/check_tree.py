@@ -40,7 +40,7 @@ MAX_LINES = 600
 FORBIDDEN = [".." + "/shared", "/work" + "/", "/tmp/" + "build-", "/root" + "/"]
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 CODE = re.compile(r"\bSP\d{4}\b")
-NAMED_CODE = re.compile(r'"(SP\d{4})",\s*"([a-z0-9-]+)"')
+NAMED_CODE = re.compile(r'"(SP\d{4})"(?:,|;\s*\w+\.name\s*=)\s*"([a-z0-9-]+)"')
 HABITS = [  # in libraries
     (re.compile(r"\bstd::(cout|cerr|clog)\b|\b(?:std::)?f?printf\s*\("), "libraries do not print"),
     (re.compile(r"\b(?:std::)?(?:exit|abort|_exit|quick_exit)\s*\("), "libraries do not end the program"),
@@ -147,7 +147,8 @@ class Checker:
             if path.suffix == ".h" and folder != "tests" and str(path) not in WRAPPERS:
                 self.report(path, number, f"third-party header <{target}> in a header")
         used = target.split("/", 1)[0]
-        if quote == '"' and not (self.root / target).is_file():
+        local = folder == "tests" and (self.root / path.parent / target).is_file()
+        if quote == '"' and not local and not (self.root / target).is_file():
             self.report(path, number, f'"{target}" is not a path from the root of the repository')
         elif folder in USES and used != folder and quote == '"' and used not in USES[folder]:
             allowed = ", ".join(sorted(USES[folder])) or "nothing"

@@ -17,7 +17,7 @@ void give_up(Report& report, const solvers::BudgetExceeded& e, const std::string
   switch (e.what_kind) {
     case solvers::BudgetExceeded::What::time: d.code = "SP0901"; d.name = "timeout"; break;
     case solvers::BudgetExceeded::What::memory: d.code = "SP0902"; d.name = "memory"; break;
-    case solvers::BudgetExceeded::What::cancelled: d.code = "SP0901"; d.name = "cancelled"; break;
+    case solvers::BudgetExceeded::What::cancelled: d.code = "SP0906"; d.name = "cancelled"; break;
     case solvers::BudgetExceeded::What::size: d.code = "SP0903"; d.name = "too-large"; break;
   }
   d.message = "not decided: " + std::string(e.what()) + " while " + where;
