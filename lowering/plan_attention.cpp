@@ -37,7 +37,8 @@ AttentionSaved attention_forward(PlanWriter& writer, const AttentionShared& shar
   saved.q = q;
   saved.k = k;
   saved.v = v;
-  const ValueId products = writer.cast(writer.einsum("bsgrd,btgd->bgrst", {q, k}, "products"), DType::f32, "products_f32");
+  const ValueId products =
+      writer.cast(writer.einsum("bsgrd,btgd->bgrst", {q, k}, "products"), DType::f32, "products_f32");
   const ValueId scores = writer.mul({products, shared.scale}, "scores");
   const ValueId masked = writer.select(shared.visible, scores, shared.hidden, "masked_scores");
   saved.probabilities = writer.op(OpCode::softmax, {masked}, {{"dim", std::int64_t{4}}}, "probabilities");
@@ -54,10 +55,11 @@ AttentionGradients attention_backward(PlanWriter& writer, const AttentionShared&
   AttentionGradients result;
   const ValueId grouped = writer.reshape(gradient, writer.shape(saved.q), "d_grouped_context");
   result.v = writer.einsum("bgrst,bsgrd->btgd", {saved.weights, grouped}, "d_v");
-  const ValueId dp = writer.cast(writer.einsum("bsgrd,btgd->bgrst", {grouped, saved.v}, "d_weights"), DType::f32,
-                                 "d_probabilities");
+  const ValueId dp =
+      writer.cast(writer.einsum("bsgrd,btgd->bgrst", {grouped, saved.v}, "d_weights"), DType::f32, "d_probabilities");
   const ValueId inner = writer.einsum("bgrst,bgrst->bgrs", {saved.probabilities, dp}, "row_sum");
-  const ValueId centred = writer.sub(dp, writer.broadcast(inner, writer.shape(dp), {0, 1, 2, 3}, "row_sum_b"), "d_centred");
+  const ValueId centred =
+      writer.sub(dp, writer.broadcast(inner, writer.shape(dp), {0, 1, 2, 3}, "row_sum_b"), "d_centred");
   const ValueId scores = writer.mul({saved.probabilities, centred, shared.scale}, "d_products_f32");
   const ValueId products = writer.cast(scores, writer.degrees().compute, "d_products");
   result.q = writer.einsum("bgrst,btgd->bsgrd", {products, saved.k}, "d_q");

@@ -9,7 +9,7 @@ namespace shardproof::lowering {
 
 namespace {
 
-constexpr std::int64_t parameter_alignment = 64;   // elements
+constexpr std::int64_t parameter_alignment = 64;  // elements
 constexpr std::int64_t bucket_alignment = 128;
 
 std::int64_t round_up(std::int64_t value, std::int64_t multiple) {

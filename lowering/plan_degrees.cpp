@@ -63,7 +63,8 @@ void check_model(const ModelConfig& model, std::int64_t tp) {
   require(model.num_kv_heads % tp == 0 || tp % model.num_kv_heads == 0, "SP0031",
           "the kv heads can be neither split nor replicated evenly",
           "a multiple or a divisor of " + to_string(tp) + " (tensor parallel size)",
-          to_string(model.num_kv_heads) + " kv heads", "choose a tensor parallel size that divides or is a multiple of it");
+          to_string(model.num_kv_heads) + " kv heads",
+          "choose a tensor parallel size that divides or is a multiple of it");
   require_divides("SP0031", "the number of attention heads", model.num_heads, "the number of kv heads",
                   model.num_kv_heads, "correct the model configuration");
 }
@@ -119,8 +120,8 @@ PlanDegrees plan_degrees(const ModelConfig& model, const ParallelConfig& paralle
 
   // Megatron-LM turns sequence parallelism off without tensor parallelism: there is nothing to cut the sequence over.
   degrees.sequence_parallel = parallel.sequence_parallel && degrees.tp > 1;
-  degrees.distributed_optimizer = parallel.use_distributed_optimizer ||
-                                  parallel.data_parallel_sharding_strategy == DataParallelSharding::optim;
+  degrees.distributed_optimizer =
+      parallel.use_distributed_optimizer || parallel.data_parallel_sharding_strategy == DataParallelSharding::optim;
   degrees.micro_batch = parallel.micro_batch_size;
   const std::int64_t samples = ir::checked_mul(degrees.micro_batch, degrees.dp);
   require_divides("SP0032", "the global batch size", parallel.global_batch_size,
@@ -136,7 +137,8 @@ PlanDegrees plan_degrees(const ModelConfig& model, const ParallelConfig& paralle
   }
   // Rotary positions have no end; learned ones are rows of a table.
   require(model.family != ModelFamily::gpt2 || degrees.sequence <= model.max_positions, "SP0032",
-          "the sequence is longer than the model has positions", "at most " + to_string(model.max_positions), to_string(degrees.sequence), "shorten `seq_length`");
+          "the sequence is longer than the model has positions", "at most " + to_string(model.max_positions),
+          to_string(degrees.sequence), "shorten `seq_length`");
   degrees.padded_vocab = padded_vocab(model.vocab_size, parallel.make_vocab_size_divisible_by, degrees.tp);
 
   // Megatron-LM's default: at least 40 M elements, and enough of them that each rank's share stays large.

@@ -1,6 +1,7 @@
-// One GPT-2 layer: LayerNorm, attention, LayerNorm, GELU, every projection with a bias. Weights are [in, out] as Hugging
-// Face's Conv1D keeps them. The biases of the row-parallel projections are added once, after the sum over ranks; under
-// sequence parallelism each rank then sees its part of the sequence only, so that their gradients are summands.
+// One GPT-2 layer: LayerNorm, attention, LayerNorm, GELU, every projection with a bias. Weights are [in, out] as
+// Hugging Face's Conv1D keeps them. The biases of the row-parallel projections are added once, after the sum over
+// ranks; under sequence parallelism each rank then sees its part of the sequence only, so that their gradients are
+// summands.
 #include "lowering/plan_blocks.h"
 #include "lowering/unfold_definitions.h"
 
@@ -61,8 +62,10 @@ ValueId attention_block_backward(PlanWriter& writer, const LayerShared& shared, 
   const ValueId context = writer.einsum("bsh,fh->bsf", {dy, writer.weight(block.proj)}, "d_context");
   const AttentionGradients inner = attention_backward(writer, shared.attention, saved.attention, context);
   const Shape flat = writer.shape(saved.attention.context);
-  const ValueId fused = writer.concat({writer.reshape(inner.q, flat, "d_q_flat"), writer.reshape(inner.k, flat, "d_k_flat"),
-                                       writer.reshape(inner.v, flat, "d_v_flat")}, 2, "d_qkv");
+  const ValueId fused =
+      writer.concat({writer.reshape(inner.q, flat, "d_q_flat"), writer.reshape(inner.k, flat, "d_k_flat"),
+                     writer.reshape(inner.v, flat, "d_v_flat")},
+                    2, "d_qkv");
   bias_gradient(writer, fused, block.qkv_bias, "d_qkv");
   const ValueId x = writer.gather_sequence(saved.norm1.result, "x_again");
   writer.accumulate(block.qkv, writer.einsum("bsh,bsf->hf", {x, fused}, "d_qkv_weight"));
@@ -72,8 +75,8 @@ ValueId attention_block_backward(PlanWriter& writer, const LayerShared& shared, 
 
 ValueId mlp_forward(PlanWriter& writer, const BlockParameters& block, LayerSaved& saved) {
   const ValueId x = writer.gather_sequence(saved.norm2.result, "x_whole");
-  saved.hidden = add_bias(writer, writer.einsum("bsh,hf->bsf", {x, writer.weight(block.fc1)}, "fc_product"),
-                          block.fc1_bias, "fc");
+  saved.hidden =
+      add_bias(writer, writer.einsum("bsh,hf->bsf", {x, writer.weight(block.fc1)}, "fc_product"), block.fc1_bias, "fc");
   saved.activated = writer.op(OpCode::gelu_tanh, {saved.hidden}, "activated");
   const ValueId partial = writer.einsum("bsf,fh->bsh", {saved.activated, writer.weight(block.fc2)}, "proj");
   return add_bias(writer, writer.reduce_to_sequence(partial, "proj_sum"), block.fc2_bias, "out");

@@ -14,7 +14,9 @@ std::string module_name(std::int64_t layer, const char* part) {
   return "model.layers." + std::to_string(layer) + "." + part;
 }
 
-std::string prefix_name(std::int64_t layer, const char* part) { return "l" + std::to_string(layer) + "." + part; }
+std::string prefix_name(std::int64_t layer, const char* part) {
+  return "l" + std::to_string(layer) + "." + part;
+}
 
 void enter(PlanWriter& writer, std::int64_t layer, const char* module, const char* prefix, const char* phase) {
   writer.at(module_name(layer, module), phase, prefix_name(layer, prefix));
@@ -113,10 +115,13 @@ LayerShared llama_shared(PlanWriter& writer) {
   const auto half = static_cast<std::int64_t>(frequencies.size());
   const Shape angles{writer.degrees().sequence, half};
   ir::Builder& builder = writer.builder();
-  const ValueId table = builder.typed(OpCode::table, {DType::f32, {half}}, {{"values", frequencies}}, "rope.frequencies");
-  const ValueId position = builder.typed(OpCode::iota, {DType::i64, angles}, {{"dim", std::int64_t{0}}}, "rope.position");
-  const ValueId angle = writer.mul({writer.cast(position, DType::f32, "position_f32"),
-                                    writer.broadcast(table, angles, {1}, "frequencies_b")}, "angle");
+  const ValueId table =
+      builder.typed(OpCode::table, {DType::f32, {half}}, {{"values", frequencies}}, "rope.frequencies");
+  const ValueId position =
+      builder.typed(OpCode::iota, {DType::i64, angles}, {{"dim", std::int64_t{0}}}, "rope.position");
+  const ValueId angle = writer.mul(
+      {writer.cast(position, DType::f32, "position_f32"), writer.broadcast(table, angles, {1}, "frequencies_b")},
+      "angle");
   const DType compute = writer.degrees().compute;
   shared.cos = writer.cast(writer.op(OpCode::cos, {angle}, "cos_f32"), compute, "cos");
   shared.sin = writer.cast(writer.op(OpCode::sin, {angle}, "sin_f32"), compute, "sin");

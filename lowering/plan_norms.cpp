@@ -9,7 +9,9 @@ namespace {
 
 using ir::DType;
 
-Shape rows(const PlanWriter& writer, ValueId x) { return {writer.shape(x)[0], writer.shape(x)[1]}; }
+Shape rows(const PlanWriter& writer, ValueId x) {
+  return {writer.shape(x)[0], writer.shape(x)[1]};
+}
 
 // sum / hidden, per row.
 ValueId mean(PlanWriter& writer, ValueId sum, const std::string& name) {

@@ -1,6 +1,6 @@
-// Order as in Megatron-LM's finalize_model_grads and distributed optimizer: gradients are completed over tensor parallel
-// ranks, packed in buckets, summed over data parallel ranks (each keeps its shard), divided by the number of tokens,
-// clipped by the global norm, and applied to the f32 shard; the new weights are cast and gathered.
+// Order as in Megatron-LM's finalize_model_grads and distributed optimizer: gradients are completed over tensor
+// parallel ranks, packed in buckets, summed over data parallel ranks (each keeps its shard), divided by the number of
+// tokens, clipped by the global norm, and applied to the f32 shard; the new weights are cast and gathered.
 #include "lowering/plan_optimizer.h"
 
 #include <map>
@@ -117,8 +117,8 @@ class OptimizerWriter {
     if (!is_copied(copies)) return one;
     ValueId& flag = copies == ParameterCopies::all ? first_of_tp_ : first_replica_;
     if (!flag.valid()) {
-      const ValueId position = writer_.coordinate(copies == ParameterCopies::all ? degrees_.tp_coordinate()
-                                                                                 : ir::variable_expr("tpr"));
+      const ValueId position =
+          writer_.coordinate(copies == ParameterCopies::all ? degrees_.tp_coordinate() : ir::variable_expr("tpr"));
       const ValueId first = writer_.compare(position, writer_.constant(0, DType::i64, {}), "eq", "is_first");
       flag = writer_.select(first, one, writer_.constant(0, DType::f32, {}), "counted_here");
     }
@@ -176,7 +176,9 @@ class OptimizerWriter {
   void adamw(OptimizerTensor& tensor, ValueId gradient, Rational decay) {
     const Values results = writer_.builder().multi(
         OpCode::adamw, {tensor.param, gradient, tensor.exp_avg, tensor.exp_avg_sq, step_, lr_},
-        {{"beta1", training_.adam_beta1}, {"beta2", training_.adam_beta2}, {"eps", training_.adam_eps},
+        {{"beta1", training_.adam_beta1},
+         {"beta2", training_.adam_beta2},
+         {"eps", training_.adam_eps},
          {"weight_decay", decay}},
         {tensor.name + ".next", tensor.name + ".exp_avg.next", tensor.name + ".exp_avg_sq.next"});
     tensor.next_param = results[0];

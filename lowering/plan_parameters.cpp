@@ -87,8 +87,8 @@ class TableBuilder {
     return part;
   }
 
-  std::size_t fused(const std::string& name, std::vector<ir::FusedPart> parts, std::int64_t fuse_axis, std::int64_t rows,
-                    ParameterCopies copies = ParameterCopies::none, std::int64_t tail_rows = 0) {
+  std::size_t fused(const std::string& name, std::vector<ir::FusedPart> parts, std::int64_t fuse_axis,
+                    std::int64_t rows, ParameterCopies copies = ParameterCopies::none, std::int64_t tail_rows = 0) {
     PlanParameter parameter;
     parameter.name = name;
     parameter.shape = {rows, model_.hidden_size};
@@ -106,8 +106,7 @@ class TableBuilder {
     const std::int64_t queries = model_.num_heads / degrees_.tp / groups;
     ir::DimLayout query_rows;
     query_rows.digits = degrees_.tp_digits();
-    query_rows.digits.insert(query_rows.digits.end(),
-                             {{"", 1, groups}, {"", 1, queries}, {"", 1, model_.head_dim}});
+    query_rows.digits.insert(query_rows.digits.end(), {{"", 1, groups}, {"", 1, queries}, {"", 1, model_.head_dim}});
     ir::DimLayout key_rows;
     key_rows.digits = {degrees_.tp_digits().front(), {"", 1, groups}, {"", 1, 1}, {"", 1, model_.head_dim}};
     const std::int64_t rows = groups * (queries + 2) * model_.head_dim;

@@ -14,15 +14,15 @@ namespace shardproof::lowering {
 
 // Which elements are held by more than one tensor parallel rank. The global norm counts each element once.
 enum class ParameterCopies : std::uint8_t {
-  none,      // every element on one tensor parallel rank
-  all,       // norms, row-parallel biases, positions: on every rank
-  kv_tail,   // fused qkv with replicated kv heads: the last `tail_rows` rows are on `kv_replicas` ranks
+  none,     // every element on one tensor parallel rank
+  all,      // norms, row-parallel biases, positions: on every rank
+  kv_tail,  // fused qkv with replicated kv heads: the last `tail_rows` rows are on `kv_replicas` ranks
 };
 
 struct PlanParameter {
-  std::string name;      // of the plan's state; the reference parameter's own name unless fused
-  ir::Shape shape;       // local
-  ir::Binding binding;   // `of` or `fused`; no role
+  std::string name;     // of the plan's state; the reference parameter's own name unless fused
+  ir::Shape shape;      // local
+  ir::Binding binding;  // `of` or `fused`; no role
   bool decay = false;
   ParameterCopies copies = ParameterCopies::none;
   std::int64_t tail_rows = 0;
@@ -50,7 +50,7 @@ struct ParameterTable {
   std::size_t embedding = no_parameter;
   std::size_t positions = no_parameter;  // GPT-2
   std::size_t final_norm = no_parameter, final_norm_bias = no_parameter;
-  std::size_t head = no_parameter;       // == embedding when tied
+  std::size_t head = no_parameter;  // == embedding when tied
 };
 
 ParameterTable plan_parameters(const ModelConfig& model, const PlanDegrees& degrees);

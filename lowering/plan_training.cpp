@@ -43,8 +43,8 @@ void check_reference(const ir::Reference& reference, const ParameterTable& table
   for (const ir::ReferenceInput& input : reference.inputs) {
     const ir::Value& value = reference.program.value(input.value);
     if (value.type.shape.size() == 2 && value.type.shape != batch) {
-      wrong_reference("input `" + value.name + "` has another shape", ir::to_string(ir::TensorType{value.type.dtype, batch}),
-                      ir::to_string(value.type));
+      wrong_reference("input `" + value.name + "` has another shape",
+                      ir::to_string(ir::TensorType{value.type.dtype, batch}), ir::to_string(value.type));
     }
   }
 }
@@ -204,9 +204,9 @@ class Planner {
     const LossResult loss = head_and_loss(writer_, vocab, norm.result, labels, mask);
     sums.loss = loss.loss;
     writer_.at("final norm", "backward", "norm");
-    ValueId gradient = is_llama() ? rms_norm_backward(writer_, norm, loss.gradient, table_.final_norm)
-                                  : layer_norm_backward(writer_, norm, loss.gradient, table_.final_norm,
-                                                        table_.final_norm_bias);
+    ValueId gradient =
+        is_llama() ? rms_norm_backward(writer_, norm, loss.gradient, table_.final_norm)
+                   : layer_norm_backward(writer_, norm, loss.gradient, table_.final_norm, table_.final_norm_bias);
     for (std::int64_t layer = model_.num_layers; layer-- > 0;) {
       const LayerSaved& saved = layers[static_cast<std::size_t>(layer)];
       gradient = is_llama() ? llama_layer_backward(writer_, shared, layer, saved, gradient)

@@ -10,7 +10,9 @@ namespace {
 
 using ir::DType;
 
-bool is_cut(const PlanWriter& writer) { return writer.degrees().tp > 1; }
+bool is_cut(const PlanWriter& writer) {
+  return writer.degrees().tp > 1;
+}
 
 ValueId first_row(PlanWriter& writer, const Shape& shape) {
   const PlanDegrees& degrees = writer.degrees();
@@ -25,9 +27,9 @@ VocabLookup look_up(PlanWriter& writer, const VocabShared& shared, ValueId ids) 
   const ValueId rows = writer.constant(writer.degrees().local_vocab(), DType::i32, shape);
   const ValueId local = writer.sub(ids, shared.first_row, "local_id");
   VocabLookup lookup;
-  lookup.here = writer.op(OpCode::logical_and,
-                          {writer.compare(local, zero, "ge", "not_below"), writer.compare(local, rows, "lt", "not_above")},
-                          "here");
+  lookup.here = writer.op(
+      OpCode::logical_and,
+      {writer.compare(local, zero, "ge", "not_below"), writer.compare(local, rows, "lt", "not_above")}, "here");
   lookup.ids = writer.select(lookup.here, local, zero, "row");
   return lookup;
 }
@@ -100,8 +102,8 @@ EmbeddingSaved embedding_forward(PlanWriter& writer, const VocabShared& shared, 
   writer.at("embedding", "forward", "embed");
   EmbeddingSaved saved;
   saved.lookup = look_up(writer, shared, tokens);
-  ValueId rows = writer.op(OpCode::take, {writer.weight(table.embedding), saved.lookup.ids}, {{"dim", std::int64_t{0}}},
-                           "rows");
+  ValueId rows =
+      writer.op(OpCode::take, {writer.weight(table.embedding), saved.lookup.ids}, {{"dim", std::int64_t{0}}}, "rows");
   if (saved.lookup.here.valid()) saved.here = writer.broadcast(saved.lookup.here, writer.shape(rows), {0, 1}, "here_b");
   rows = only_here(writer, saved.here, rows, "own_rows");
   if (table.positions == no_parameter) {
@@ -113,7 +115,8 @@ EmbeddingSaved embedding_forward(PlanWriter& writer, const VocabShared& shared, 
     positions = writer.slice(positions, 0, ir::constant_expr(0), degrees.sequence, "positions");
   }
   const ValueId words = writer.tp_all_reduce(rows, "sum", "words");
-  saved.result = writer.add({words, writer.broadcast(positions, writer.shape(words), {1, 2}, "positions_b")}, "embedded");
+  saved.result =
+      writer.add({words, writer.broadcast(positions, writer.shape(words), {1, 2}, "positions_b")}, "embedded");
   if (degrees.sequence_parallel) {
     const ir::CoordExpr start = degrees.sequence_local * degrees.tp_coordinate();
     saved.result = writer.slice(saved.result, 1, start, degrees.sequence_local, "embedded_shard");
@@ -129,16 +132,17 @@ void embedding_backward(PlanWriter& writer, const EmbeddingSaved& saved, ValueId
     ValueId positions = writer.reduce_sum(whole, {0}, "d_positions");
     const std::int64_t missing = writer.model().max_positions - writer.degrees().sequence;
     if (missing > 0) {
-      positions = writer.op(OpCode::pad, {positions},
-                            {{"dim", std::int64_t{0}}, {"low", std::int64_t{0}}, {"high", missing}, {"value", ir::Rational(0)}},
-                            "d_positions_padded");
+      positions =
+          writer.op(OpCode::pad, {positions},
+                    {{"dim", std::int64_t{0}}, {"low", std::int64_t{0}}, {"high", missing}, {"value", ir::Rational(0)}},
+                    "d_positions_padded");
     }
     writer.accumulate(table.positions, positions);
   }
   const ValueId rows = only_here(writer, saved.here, whole, "d_rows");
-  writer.accumulate(table.embedding, writer.op(OpCode::scatter_add, {rows, saved.lookup.ids},
-                                               {{"dim", std::int64_t{0}}, {"size", writer.degrees().local_vocab()}},
-                                               "d_embedding"));
+  writer.accumulate(table.embedding,
+                    writer.op(OpCode::scatter_add, {rows, saved.lookup.ids},
+                              {{"dim", std::int64_t{0}}, {"size", writer.degrees().local_vocab()}}, "d_embedding"));
 }
 
 LossResult head_and_loss(PlanWriter& writer, const VocabShared& shared, ValueId x, ValueId labels, ValueId mask) {
@@ -150,7 +154,8 @@ LossResult head_and_loss(PlanWriter& writer, const VocabShared& shared, ValueId 
   const Exponentials e = exponentials(writer, logits);
   const VocabLookup label = look_up(writer, shared, labels);
   const ValueId own = writer.op(OpCode::take_along, {e.shifted, label.ids}, "own_label_logit");
-  const ValueId target = writer.tp_all_reduce(only_here(writer, label.here, own, "label_logit_masked"), "sum", "label_logit");
+  const ValueId target =
+      writer.tp_all_reduce(only_here(writer, label.here, own, "label_logit_masked"), "sum", "label_logit");
   const ValueId ce = writer.sub(writer.op(OpCode::log, {e.sum}, "log_sum_exp"), target, "cross_entropy");
   LossResult result;
   result.loss = writer.einsum("bs,bs->", {ce, mask}, "masked_sum");

@@ -42,7 +42,8 @@ ValueId PlanWriter::broadcast(ValueId x, const Shape& to, std::vector<std::int64
   return op(OpCode::broadcast, {x}, {{"shape", to}, {"dims", std::move(dims)}}, name);
 }
 
-ValueId PlanWriter::slice(ValueId x, std::int64_t dim, ir::CoordExpr start, std::int64_t size, const std::string& name) {
+ValueId PlanWriter::slice(ValueId x, std::int64_t dim, ir::CoordExpr start, std::int64_t size,
+                          const std::string& name) {
   return op(OpCode::slice, {x}, {{"dim", dim}, {"start", std::move(start)}, {"size", size}}, name);
 }
 
@@ -63,8 +64,9 @@ ValueId PlanWriter::concat(Values parts, std::int64_t dim, const std::string& na
 
 ValueId PlanWriter::constant(ir::Rational value, ir::DType dtype, const Shape& shape) {
   const auto [place, is_new] = constants_.try_emplace(ConstantKey(value.num, value.den, dtype, shape));
-  if (is_new) place->second = builder_.typed(OpCode::constant, {dtype, shape}, {{"value", value}},
-                                       "const_" + ir::to_string(value));
+  if (is_new)
+    place->second =
+        builder_.typed(OpCode::constant, {dtype, shape}, {{"value", value}}, "const_" + ir::to_string(value));
   return place->second;
 }
 
@@ -73,7 +75,8 @@ ValueId PlanWriter::spread(ValueId scalar, const Shape& to) {
   const auto [place, is_new] = spreads_.try_emplace(SpreadKey(scalar, to));
   if (is_new) {
     const std::string name = builder_.program().value(scalar).name + "_b";
-    place->second = builder_.op(OpCode::broadcast, {scalar}, {{"shape", to}, {"dims", std::vector<std::int64_t>{}}}, name);
+    place->second =
+        builder_.op(OpCode::broadcast, {scalar}, {{"shape", to}, {"dims", std::vector<std::int64_t>{}}}, name);
   }
   return place->second;
 }
@@ -82,7 +85,8 @@ ValueId PlanWriter::coordinate(const ir::CoordExpr& value) {
   return builder_.op(OpCode::coord, {}, {{"value", value}}, "coord");
 }
 
-Values PlanWriter::begin_loop(const std::string& index, std::int64_t trip, Values inits, std::vector<std::string> names) {
+Values PlanWriter::begin_loop(const std::string& index, std::int64_t trip, Values inits,
+                              std::vector<std::string> names) {
   outer_constants_ = constants_;
   outer_spreads_ = spreads_;
   outer_weights_f32_ = weights_f32_;
@@ -118,10 +122,12 @@ ValueId PlanWriter::all_gather(ValueId x, std::vector<std::string> axes, std::in
   return op(OpCode::all_gather, {x}, {{"axes", std::move(axes)}, {"dim", dim}}, name);
 }
 
-ValueId PlanWriter::reduce_scatter(ValueId x, std::vector<std::string> axes, std::int64_t dim, const std::string& name) {
+ValueId PlanWriter::reduce_scatter(ValueId x, std::vector<std::string> axes, std::int64_t dim,
+                                   const std::string& name) {
   axes = groups_above_one(axes);
   if (axes.empty()) return x;
-  return op(OpCode::reduce_scatter, {x}, {{"axes", std::move(axes)}, {"dim", dim}, {"reduce", std::string("sum")}}, name);
+  return op(OpCode::reduce_scatter, {x}, {{"axes", std::move(axes)}, {"dim", dim}, {"reduce", std::string("sum")}},
+            name);
 }
 
 ValueId PlanWriter::tp_all_reduce(ValueId x, const std::string& reduce, const std::string& name) {

@@ -203,10 +203,9 @@ TEST(PlanTraining, DataParallelCollectives) {
     return counts;
   };
   // Loss and tokens; one bucket; the norm counts shards of both axes.
-  EXPECT_EQ(of_dp(degrees(2, 2)), (CollectiveCounts{{"all_reduce dp", 2},
-                                                    {"reduce_scatter dp", 1},
-                                                    {"all_gather dp", 1},
-                                                    {"all_reduce dp tp", 1}}));
+  EXPECT_EQ(of_dp(degrees(2, 2)),
+            (CollectiveCounts{
+                {"all_reduce dp", 2}, {"reduce_scatter dp", 1}, {"all_gather dp", 1}, {"all_reduce dp tp", 1}}));
   EXPECT_EQ(of_dp(degrees(2, 2, true, false)), (CollectiveCounts{{"all_reduce dp", 3}}));
   EXPECT_EQ(of_dp(degrees(2, 1)), CollectiveCounts{});
 }
@@ -274,8 +273,9 @@ TEST(PlanTraining, AnotherReferenceIsRefused) {
   };
   const ModelConfig model = small_llama();
   EXPECT_FALSE(error_against(reference(model, 4, 16), model, parallel));
-  for (const ir::Reference& wrong : {reference(small_llama(3), 4, 16), reference(small_llama(1), 4, 16),
-                                     reference(small_gpt2(), 4, 16), reference(model, 8, 16), reference(model, 4, 32)}) {
+  for (const ir::Reference& wrong :
+       {reference(small_llama(3), 4, 16), reference(small_llama(1), 4, 16), reference(small_gpt2(), 4, 16),
+        reference(model, 8, 16), reference(model, 4, 32)}) {
     const std::optional<PlanError> error = error_against(wrong, model, parallel);
     ASSERT_TRUE(error);
     EXPECT_EQ(error->code, "SP0034");

@@ -77,10 +77,18 @@ void expect_parity_of_all(const ModelConfig& model, ParallelConfig parallel, con
   }
 }
 
-TEST(PlanParity, LlamaOnOneRank) { expect_parity_of_all(llama(), degrees(1, 1, 1, 2)); }
-TEST(PlanParity, LlamaTensorParallel) { expect_parity_of_all(llama(), degrees(2, 1, 2, 1)); }
-TEST(PlanParity, LlamaTensorAndDataParallel) { expect_parity_of_all(llama(), degrees(2, 3, 1, 2)); }
-TEST(PlanParity, LlamaReplicatedKvHeads) { expect_parity_of_all(llama(), degrees(4, 2, 1, 2)); }
+TEST(PlanParity, LlamaOnOneRank) {
+  expect_parity_of_all(llama(), degrees(1, 1, 1, 2));
+}
+TEST(PlanParity, LlamaTensorParallel) {
+  expect_parity_of_all(llama(), degrees(2, 1, 2, 1));
+}
+TEST(PlanParity, LlamaTensorAndDataParallel) {
+  expect_parity_of_all(llama(), degrees(2, 3, 1, 2));
+}
+TEST(PlanParity, LlamaReplicatedKvHeads) {
+  expect_parity_of_all(llama(), degrees(4, 2, 1, 2));
+}
 
 TEST(PlanParity, LlamaOneKvHeadForAll) {
   ModelConfig model = llama();
@@ -108,9 +116,15 @@ TEST(PlanParity, LlamaWithLossScale) {
   expect_parity_of_all(llama(), parallel);
 }
 
-TEST(PlanParity, Gpt2OnOneRank) { expect_parity_of_all(gpt2(), degrees(1, 1, 2, 2)); }
-TEST(PlanParity, Gpt2TensorAndDataParallel) { expect_parity_of_all(gpt2(), degrees(2, 3, 1, 2)); }
-TEST(PlanParity, Gpt2FourRanks) { expect_parity_of_all(gpt2(), degrees(4, 2, 2, 1)); }
+TEST(PlanParity, Gpt2OnOneRank) {
+  expect_parity_of_all(gpt2(), degrees(1, 1, 2, 2));
+}
+TEST(PlanParity, Gpt2TensorAndDataParallel) {
+  expect_parity_of_all(gpt2(), degrees(2, 3, 1, 2));
+}
+TEST(PlanParity, Gpt2FourRanks) {
+  expect_parity_of_all(gpt2(), degrees(4, 2, 2, 1));
+}
 
 TEST(PlanParity, Gpt2UntiedWithAllPositions) {
   ModelConfig model = gpt2();
