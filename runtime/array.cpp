@@ -6,7 +6,9 @@ namespace shardproof::runtime {
 
 namespace {
 
-const at::Tensor& torch(const Array& array) { return std::any_cast<const at::Tensor&>(array.storage); }
+const at::Tensor& torch(const Array& array) {
+  return std::any_cast<const at::Tensor&>(array.storage);
+}
 
 at::ScalarType execution_type(ir::DType dtype) {
   if (dtype == ir::DType::boolean) return at::kBool;
@@ -37,7 +39,9 @@ Tensor download(const Array& array, ir::DType dtype) {
   return result;
 }
 
-ir::Shape shape_of(const Array& array) { return torch(array).sizes().vec(); }
+ir::Shape shape_of(const Array& array) {
+  return torch(array).sizes().vec();
+}
 
 Array concatenate(std::span<const Array> parts, std::int64_t dim) {
   std::vector<at::Tensor> tensors;
@@ -61,10 +65,18 @@ Array combine(ir::ReduceKind reduce, std::span<const Array> parts) {
   for (const Array& part : parts.subspan(1)) {
     switch (reduce) {
       case ir::ReduceKind::sum:
-      case ir::ReduceKind::avg: result = result + torch(part); break;
-      case ir::ReduceKind::max: result = at::maximum(result, torch(part)); break;
-      case ir::ReduceKind::min: result = at::minimum(result, torch(part)); break;
-      case ir::ReduceKind::prod: result = result * torch(part); break;
+      case ir::ReduceKind::avg:
+        result = result + torch(part);
+        break;
+      case ir::ReduceKind::max:
+        result = at::maximum(result, torch(part));
+        break;
+      case ir::ReduceKind::min:
+        result = at::minimum(result, torch(part));
+        break;
+      case ir::ReduceKind::prod:
+        result = result * torch(part);
+        break;
     }
   }
   if (reduce == ir::ReduceKind::avg) result = result / static_cast<double>(parts.size());
@@ -78,7 +90,8 @@ std::vector<Tensor> gradients(const Array& scalar, std::span<const Array> leaves
   std::vector<Tensor> result;
   for (const Array& leaf : leaves) {
     const at::Tensor& gradient = torch(leaf).grad();
-    result.push_back(download(gradient.defined() ? Array{gradient} : Array{at::zeros_like(torch(leaf))}, ir::DType::f64));
+    result.push_back(
+        download(gradient.defined() ? Array{gradient} : Array{at::zeros_like(torch(leaf))}, ir::DType::f64));
   }
   return result;
 }

@@ -19,12 +19,16 @@ const RankArrays& Interpreter::get(ir::ValueId id) const {
   return arrays;
 }
 
-void Interpreter::run() { run_body(program_.body); }
+void Interpreter::run() {
+  run_body(program_.body);
+}
 
 void Interpreter::run_body(const std::vector<ir::Instruction>& body) {
   for (const ir::Instruction& instruction : body) {
     switch (instruction.op) {
-      case ir::OpCode::loop: run_loop(instruction); break;
+      case ir::OpCode::loop:
+        run_loop(instruction);
+        break;
       case ir::OpCode::release:
         for (const ir::ValueId input : instruction.inputs) {
           static_cast<void>(read(input, instruction));  // a second release is an error
@@ -102,8 +106,8 @@ void Interpreter::run_single_rank(const ir::Instruction& instruction) {
 const RankArrays& Interpreter::read(ir::ValueId id, const ir::Instruction& user) const {
   const RankArrays& arrays = values_[static_cast<std::size_t>(id.index)];
   if (arrays.empty()) {
-    throw ExecutionError("%" + program_.value(id).name + " has no value (missing input, or used after its release) in " +
-                         ir::describe(program_, user));
+    throw ExecutionError("%" + program_.value(id).name +
+                         " has no value (missing input, or used after its release) in " + ir::describe(program_, user));
   }
   return arrays;
 }

@@ -45,8 +45,8 @@ class Interpreter {
 
   const ir::Program& program_;
   Machine machine_;
-  std::vector<RankArrays> values_;                               // by ValueId
-  std::vector<std::pair<std::string, std::int64_t>> indices_;    // open loops, outermost first
+  std::vector<RankArrays> values_;                             // by ValueId
+  std::vector<std::pair<std::string, std::int64_t>> indices_;  // open loops, outermost first
 };
 
 }  // namespace shardproof::runtime

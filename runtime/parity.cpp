@@ -50,11 +50,13 @@ Tensor random_state(std::mt19937_64& random, const ir::ReferenceState& state, co
   return random_normal(random, type, 0.5);
 }
 
-const Tensor& value_of(const std::map<std::string, Tensor>& values, const std::string& name, const ir::TensorType& type) {
+const Tensor& value_of(const std::map<std::string, Tensor>& values, const std::string& name,
+                       const ir::TensorType& type) {
   const auto found = values.find(name);
   if (found == values.end()) throw ExecutionError("no value for reference tensor `" + name + "`");
   if (found->second.type.shape != type.shape) {
-    throw ExecutionError("`" + name + "` is " + ir::to_string(type) + " and is given as " + ir::to_string(found->second.type));
+    throw ExecutionError("`" + name + "` is " + ir::to_string(type) + " and is given as " +
+                         ir::to_string(found->second.type));
   }
   return found->second;
 }
@@ -78,8 +80,13 @@ void merge(std::map<std::string, std::vector<bool>>& all, const std::map<std::st
 }
 
 ParityRow row(ParityRow::Kind kind, std::string name, const Comparison& comparison) {
-  return {kind, std::move(name), comparison.max_abs_error, comparison.max_rel_error, comparison.mismatches,
-          comparison.first, {}};
+  return {kind,
+          std::move(name),
+          comparison.max_abs_error,
+          comparison.max_rel_error,
+          comparison.mismatches,
+          comparison.first,
+          {}};
 }
 
 // A reference tensor of which no rank holds some element at the end is lost, whatever the others hold.
@@ -102,7 +109,10 @@ std::optional<ParityRow> uncovered(ParityRow::Kind kind, const std::string& name
 class PlanRun {
  public:
   PlanRun(const ir::Document& document, const ReferenceRun& reference, const ParityOptions& options)
-      : plan_(document.plan), stage_(only_stage(document.plan)), reference_(reference), options_(options),
+      : plan_(document.plan),
+        stage_(only_stage(document.plan)),
+        reference_(reference),
+        options_(options),
         random_(options.seed ^ 0x5bd1e995U) {}
 
   ParityReport run(const ir::Reference& reference) {

@@ -28,9 +28,7 @@ class RankView {
   }
 
   std::int64_t size(const std::string& axis) const { return mesh_->axes[position(axis)].size; }
-  std::int64_t coordinate(const std::string& axis) const {
-    return ir::coordinate_of(*mesh_, rank_)[position(axis)];
-  }
+  std::int64_t coordinate(const std::string& axis) const { return ir::coordinate_of(*mesh_, rank_)[position(axis)]; }
   bool owns(const std::vector<ir::OwnedAxis>& owned) const {
     return std::all_of(owned.begin(), owned.end(), [&](const ir::OwnedAxis& o) {
       return std::find(o.coordinates.begin(), o.coordinates.end(), coordinate(o.axis)) != o.coordinates.end();
@@ -198,7 +196,8 @@ class Mapper {
     std::vector<bool> taken(whole.size(), false);
     for (const ir::BufferMember& member : layout.members) {
       if (!member.placement.partial.empty()) throw ExecutionError("a buffer member cannot be partial by itself");
-      const Part p = member.fused.empty() ? part(member.param, member.placement) : fused(member.fused, member.fuse_axis);
+      const Part p =
+          member.fused.empty() ? part(member.param, member.placement) : fused(member.fused, member.fuse_axis);
       for (std::size_t i = 0; i < p.elements.size(); ++i) {
         const auto at = static_cast<std::size_t>(member.offset) + i;
         if (at >= whole.size() || taken[at]) {
@@ -223,7 +222,8 @@ class Mapper {
 
 std::string subject(const ir::Binding& binding) {
   if (!binding.of.empty()) return "`" + binding.of + "`";
-  if (!binding.buffer.empty()) return "buffer `" + binding.buffer + "`" + (binding.role.empty() ? "" : " as " + binding.role);
+  if (!binding.buffer.empty())
+    return "buffer `" + binding.buffer + "`" + (binding.role.empty() ? "" : " as " + binding.role);
   std::string text = "fused";
   for (const ir::FusedPart& part : binding.fused) text += " `" + part.of + "`";
   return text;
@@ -234,10 +234,18 @@ double reduce(ir::ReduceKind kind, const std::vector<double>& summands) {
   for (std::size_t i = 1; i < summands.size(); ++i) {
     switch (kind) {
       case ir::ReduceKind::sum:
-      case ir::ReduceKind::avg: result += summands[i]; break;
-      case ir::ReduceKind::max: result = std::max(result, summands[i]); break;
-      case ir::ReduceKind::min: result = std::min(result, summands[i]); break;
-      case ir::ReduceKind::prod: result *= summands[i]; break;
+      case ir::ReduceKind::avg:
+        result += summands[i];
+        break;
+      case ir::ReduceKind::max:
+        result = std::max(result, summands[i]);
+        break;
+      case ir::ReduceKind::min:
+        result = std::min(result, summands[i]);
+        break;
+      case ir::ReduceKind::prod:
+        result *= summands[i];
+        break;
     }
   }
   return kind == ir::ReduceKind::avg ? result / static_cast<double>(summands.size()) : result;
@@ -252,10 +260,20 @@ std::vector<double> split(ir::ReduceKind kind, double value, std::size_t count, 
     if (i == special) continue;
     switch (kind) {
       case ir::ReduceKind::sum:
-      case ir::ReduceKind::avg: summands[i] = normal(random); rest -= summands[i]; break;
-      case ir::ReduceKind::max: summands[i] = value - uniform(random, 0.0, 2.0); break;
-      case ir::ReduceKind::min: summands[i] = value + uniform(random, 0.0, 2.0); break;
-      case ir::ReduceKind::prod: summands[i] = uniform(random, 0.5, 2.0); rest /= summands[i]; break;
+      case ir::ReduceKind::avg:
+        summands[i] = normal(random);
+        rest -= summands[i];
+        break;
+      case ir::ReduceKind::max:
+        summands[i] = value - uniform(random, 0.0, 2.0);
+        break;
+      case ir::ReduceKind::min:
+        summands[i] = value + uniform(random, 0.0, 2.0);
+        break;
+      case ir::ReduceKind::prod:
+        summands[i] = uniform(random, 0.5, 2.0);
+        rest /= summands[i];
+        break;
     }
   }
   summands[special] = rest;
@@ -335,7 +353,8 @@ RankTensors place(const ir::Plan& plan, const ReferenceTensors& reference, const
     for (std::size_t i = 0; i < map.elements.size(); ++i) {
       const LocalElement& e = map.elements[i];
       if (e.kind != Kind::element) continue;
-      tensor.data[i] = reference.by_name.at(map.tensors[static_cast<std::size_t>(e.tensor)]).data[static_cast<std::size_t>(e.flat)];
+      tensor.data[i] =
+          reference.by_name.at(map.tensors[static_cast<std::size_t>(e.tensor)]).data[static_cast<std::size_t>(e.flat)];
     }
     local.push_back(std::move(tensor));
   }

@@ -55,7 +55,7 @@ struct Tolerance {
 struct Mismatch {
   std::int64_t rank = 0;
   std::string local_index;
-  std::string tensor;           // reference tensor; empty: padding that must be zero
+  std::string tensor;  // reference tensor; empty: padding that must be zero
   std::string reference_index;
   double expected = 0;
   double found = 0;

@@ -24,7 +24,9 @@ Tensor zeros(ir::TensorType type) {
   return {std::move(type), std::vector<double>(count, 0.0)};
 }
 
-Tensor scalar(ir::DType dtype, double value) { return {{dtype, {}}, {value}}; }
+Tensor scalar(ir::DType dtype, double value) {
+  return {{dtype, {}}, {value}};
+}
 
 std::int64_t flat_index(const ir::Shape& shape, const std::vector<std::int64_t>& index) {
   SHARDPROOF_CHECK(shape.size() == index.size());

@@ -22,14 +22,6 @@ at::Tensor fold(const KernelCall& call, const Combine& combine) {
   return result;
 }
 
-at::Tensor divide(const KernelCall& call) {
-  return fold(call, [](const at::Tensor& a, const at::Tensor& b) {
-    if (at::isFloatingType(a.scalar_type())) return at::div(a, b);
-    if (at::eq(b, 0).any().item<bool>()) throw ExecutionError("integer division by zero");
-    return at::div(a, b, "floor");
-  });
-}
-
 at::Tensor compare(const KernelCall& call) {
   const auto& direction = call.instruction.attributes.get<std::string>("direction");
   return fold(call, [&](const at::Tensor& a, const at::Tensor& b) {
@@ -71,37 +63,68 @@ double exponent(const KernelCall& call) {
 at::Tensor run(const KernelCall& call) {
   using ir::OpCode;
   switch (call.instruction.op) {
-    case OpCode::add: return fold(call, [](const auto& a, const auto& b) { return a + b; });
-    case OpCode::mul: return fold(call, [](const auto& a, const auto& b) { return a * b; });
-    case OpCode::max: return fold(call, [](const auto& a, const auto& b) { return at::maximum(a, b); });
-    case OpCode::min: return fold(call, [](const auto& a, const auto& b) { return at::minimum(a, b); });
-    case OpCode::sub: return fold(call, [](const auto& a, const auto& b) { return a - b; });
-    case OpCode::div: return divide(call);
-    case OpCode::neg: return at::neg(operand(call, 0));
-    case OpCode::exp: return at::exp(operand(call, 0));
-    case OpCode::log: return at::log(operand(call, 0));
-    case OpCode::sqrt: return at::sqrt(operand(call, 0));
-    case OpCode::rsqrt: return at::rsqrt(operand(call, 0));
-    case OpCode::reciprocal: return at::reciprocal(operand(call, 0));
-    case OpCode::tanh: return at::tanh(operand(call, 0));
-    case OpCode::erf: return at::erf(operand(call, 0));
-    case OpCode::sigmoid: return at::sigmoid(operand(call, 0));
-    case OpCode::sin: return at::sin(operand(call, 0));
-    case OpCode::cos: return at::cos(operand(call, 0));
-    case OpCode::abs: return at::abs(operand(call, 0));
-    case OpCode::pow: return at::pow(operand(call, 0), exponent(call));
-    case OpCode::power: return at::pow(operand(call, 0), operand(call, 1).to(at::kDouble));
-    case OpCode::compare: return compare(call);
-    case OpCode::select: return select(call);
-    case OpCode::logical_and: return fold(call, [](const auto& a, const auto& b) { return at::logical_and(a, b); });
-    case OpCode::logical_or: return fold(call, [](const auto& a, const auto& b) { return at::logical_or(a, b); });
-    case OpCode::logical_not: return at::logical_not(operand(call, 0));
-    case OpCode::stop_gradient: return operand(call, 0).detach();
-    case OpCode::einsum: return einsum(call);
-    case OpCode::reduce_sum: return reduce(call, [](const at::Tensor& x, at::IntArrayRef d) { return at::sum(x, d); });
-    case OpCode::reduce_max: return reduce(call, [](const at::Tensor& x, at::IntArrayRef d) { return at::amax(x, d); });
-    case OpCode::reduce_min: return reduce(call, [](const at::Tensor& x, at::IntArrayRef d) { return at::amin(x, d); });
-    default: return {};
+    case OpCode::add:
+      return fold(call, [](const auto& a, const auto& b) { return a + b; });
+    case OpCode::mul:
+      return fold(call, [](const auto& a, const auto& b) { return a * b; });
+    case OpCode::max:
+      return fold(call, [](const auto& a, const auto& b) { return at::maximum(a, b); });
+    case OpCode::min:
+      return fold(call, [](const auto& a, const auto& b) { return at::minimum(a, b); });
+    case OpCode::sub:
+      return fold(call, [](const auto& a, const auto& b) { return a - b; });
+    case OpCode::div:
+      return fold(call, [](const auto& a, const auto& b) { return a / b; });
+    case OpCode::neg:
+      return at::neg(operand(call, 0));
+    case OpCode::exp:
+      return at::exp(operand(call, 0));
+    case OpCode::log:
+      return at::log(operand(call, 0));
+    case OpCode::sqrt:
+      return at::sqrt(operand(call, 0));
+    case OpCode::rsqrt:
+      return at::rsqrt(operand(call, 0));
+    case OpCode::reciprocal:
+      return at::reciprocal(operand(call, 0));
+    case OpCode::tanh:
+      return at::tanh(operand(call, 0));
+    case OpCode::erf:
+      return at::erf(operand(call, 0));
+    case OpCode::sigmoid:
+      return at::sigmoid(operand(call, 0));
+    case OpCode::sin:
+      return at::sin(operand(call, 0));
+    case OpCode::cos:
+      return at::cos(operand(call, 0));
+    case OpCode::abs:
+      return at::abs(operand(call, 0));
+    case OpCode::pow:
+      return at::pow(operand(call, 0), exponent(call));
+    case OpCode::power:
+      return at::pow(operand(call, 0), operand(call, 1).to(at::kDouble));
+    case OpCode::compare:
+      return compare(call);
+    case OpCode::select:
+      return select(call);
+    case OpCode::logical_and:
+      return fold(call, [](const auto& a, const auto& b) { return at::logical_and(a, b); });
+    case OpCode::logical_or:
+      return fold(call, [](const auto& a, const auto& b) { return at::logical_or(a, b); });
+    case OpCode::logical_not:
+      return at::logical_not(operand(call, 0));
+    case OpCode::stop_gradient:
+      return operand(call, 0).detach();
+    case OpCode::einsum:
+      return einsum(call);
+    case OpCode::reduce_sum:
+      return reduce(call, [](const at::Tensor& x, at::IntArrayRef d) { return at::sum(x, d); });
+    case OpCode::reduce_max:
+      return reduce(call, [](const at::Tensor& x, at::IntArrayRef d) { return at::amax(x, d); });
+    case OpCode::reduce_min:
+      return reduce(call, [](const at::Tensor& x, at::IntArrayRef d) { return at::amin(x, d); });
+    default:
+      return {};
   }
 }
 

@@ -44,7 +44,8 @@ at::Tensor attention(const KernelCall& call) {
   const at::Tensor k = operand(call, 1).transpose(1, 2).repeat_interleave(heads / groups, 1);
   const at::Tensor v = operand(call, 2).transpose(1, 2).repeat_interleave(heads / groups, 1);
   const ir::Attributes& attributes = call.instruction.attributes;
-  const double scale = attributes.has("scale") ? number(call, "scale") : 1.0 / std::sqrt(static_cast<double>(q.size(-1)));
+  const double scale =
+      attributes.has("scale") ? number(call, "scale") : 1.0 / std::sqrt(static_cast<double>(q.size(-1)));
   at::Tensor scores = at::matmul(q, k.transpose(-2, -1)) * scale;
   if (attributes.get_or<bool>("causal", false)) {
     const at::Tensor hidden = at::ones({q.size(2), k.size(2)}, at::TensorOptions(at::kBool)).triu(1);
@@ -83,22 +84,34 @@ KernelResults run_macro_kernel(const KernelCall& call) {
   const auto one = [](at::Tensor tensor) { return std::vector<Array>{Array{std::move(tensor)}}; };
   const auto dim = [&] { return attributes.get<std::int64_t>("dim"); };
   switch (call.instruction.op) {
-    case ir::OpCode::softmax: return one(at::softmax(operand(call, 0), dim()));
-    case ir::OpCode::log_softmax: return one(at::log_softmax(operand(call, 0), dim()));
-    case ir::OpCode::silu: return one(at::silu(operand(call, 0)));
-    case ir::OpCode::gelu_tanh: return one(at::gelu(operand(call, 0), "tanh"));
-    case ir::OpCode::gelu_erf: return one(at::gelu(operand(call, 0), "none"));
-    case ir::OpCode::swiglu: return one(at::silu(operand(call, 0)) * operand(call, 1));
-    case ir::OpCode::rms_norm: return one(rms_norm(call));
+    case ir::OpCode::softmax:
+      return one(at::softmax(operand(call, 0), dim()));
+    case ir::OpCode::log_softmax:
+      return one(at::log_softmax(operand(call, 0), dim()));
+    case ir::OpCode::silu:
+      return one(at::silu(operand(call, 0)));
+    case ir::OpCode::gelu_tanh:
+      return one(at::gelu(operand(call, 0), "tanh"));
+    case ir::OpCode::gelu_erf:
+      return one(at::gelu(operand(call, 0), "none"));
+    case ir::OpCode::swiglu:
+      return one(at::silu(operand(call, 0)) * operand(call, 1));
+    case ir::OpCode::rms_norm:
+      return one(rms_norm(call));
     case ir::OpCode::layer_norm: {
       const at::Tensor& x = operand(call, 0);
       return one(at::layer_norm(x, {x.size(-1)}, operand(call, 1), operand(call, 2), number(call, "eps")));
     }
-    case ir::OpCode::rope: return one(rope(call));
-    case ir::OpCode::attention: return one(attention(call));
-    case ir::OpCode::cross_entropy: return one(cross_entropy(call));
-    case ir::OpCode::adamw: return adamw(call);
-    default: return std::nullopt;
+    case ir::OpCode::rope:
+      return one(rope(call));
+    case ir::OpCode::attention:
+      return one(attention(call));
+    case ir::OpCode::cross_entropy:
+      return one(cross_entropy(call));
+    case ir::OpCode::adamw:
+      return adamw(call);
+    default:
+      return std::nullopt;
   }
 }
 

@@ -12,7 +12,9 @@ namespace {
 
 using Integers = std::vector<std::int64_t>;
 
-double to_double(ir::Rational value) { return static_cast<double>(value.num) / static_cast<double>(value.den); }
+double to_double(ir::Rational value) {
+  return static_cast<double>(value.num) / static_cast<double>(value.den);
+}
 
 at::ScalarType execution_type(ir::DType dtype) {
   if (dtype == ir::DType::boolean) return at::kBool;
@@ -112,14 +114,17 @@ at::Tensor pad(const KernelCall& call) {
   return at::cat(parts, dim);
 }
 
-at::Tensor cast(const KernelCall& call) { return operand(call, 0).to(execution_type(call.result_type.dtype)); }
+at::Tensor cast(const KernelCall& call) {
+  return operand(call, 0).to(execution_type(call.result_type.dtype));
+}
 
 void check_range(const at::Tensor& ids, std::int64_t extent) {
   if (ids.numel() == 0) return;
   const auto low = ids.min().item<std::int64_t>();
   const auto high = ids.max().item<std::int64_t>();
   if (low < 0 || high >= extent) {
-    throw ExecutionError("index " + std::to_string(low < 0 ? low : high) + " is outside of extent " + std::to_string(extent));
+    throw ExecutionError("index " + std::to_string(low < 0 ? low : high) + " is outside of extent " +
+                         std::to_string(extent));
   }
 }
 
@@ -216,23 +221,40 @@ KernelResults run_structure_kernel(const KernelCall& call) {
   const ir::Attributes& attributes = call.instruction.attributes;
   const auto one = [](at::Tensor tensor) { return std::vector<Array>{Array{std::move(tensor)}}; };
   switch (call.instruction.op) {
-    case ir::OpCode::constant: return one(constant(call));
-    case ir::OpCode::table: return one(table(call));
-    case ir::OpCode::iota: return one(iota(call));
-    case ir::OpCode::coord: return one(coord(call));
-    case ir::OpCode::reshape: return one(operand(call, 0).reshape(attributes.get<Integers>("shape")));
-    case ir::OpCode::transpose: return one(operand(call, 0).permute(attributes.get<Integers>("perm")));
-    case ir::OpCode::broadcast: return one(broadcast(call));
-    case ir::OpCode::slice: return one(slice(call));
-    case ir::OpCode::concat: return one(concat(call));
-    case ir::OpCode::pad: return one(pad(call));
-    case ir::OpCode::cast: return one(cast(call));
-    case ir::OpCode::take: return one(take(call));
-    case ir::OpCode::scatter_add: return one(scatter_add(call));
-    case ir::OpCode::take_along: return one(take_along(call));
-    case ir::OpCode::put_along: return one(put_along(call));
-    case ir::OpCode::rng_uniform: return one(rng_uniform(call));
-    default: return std::nullopt;
+    case ir::OpCode::constant:
+      return one(constant(call));
+    case ir::OpCode::table:
+      return one(table(call));
+    case ir::OpCode::iota:
+      return one(iota(call));
+    case ir::OpCode::coord:
+      return one(coord(call));
+    case ir::OpCode::reshape:
+      return one(operand(call, 0).reshape(attributes.get<Integers>("shape")));
+    case ir::OpCode::transpose:
+      return one(operand(call, 0).permute(attributes.get<Integers>("perm")));
+    case ir::OpCode::broadcast:
+      return one(broadcast(call));
+    case ir::OpCode::slice:
+      return one(slice(call));
+    case ir::OpCode::concat:
+      return one(concat(call));
+    case ir::OpCode::pad:
+      return one(pad(call));
+    case ir::OpCode::cast:
+      return one(cast(call));
+    case ir::OpCode::take:
+      return one(take(call));
+    case ir::OpCode::scatter_add:
+      return one(scatter_add(call));
+    case ir::OpCode::take_along:
+      return one(take_along(call));
+    case ir::OpCode::put_along:
+      return one(put_along(call));
+    case ir::OpCode::rng_uniform:
+      return one(rng_uniform(call));
+    default:
+      return std::nullopt;
   }
 }
 

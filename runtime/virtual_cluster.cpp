@@ -83,8 +83,10 @@ std::vector<Array> within_group(const ir::Instruction& instruction, const std::v
     return results;
   };
   switch (instruction.op) {
-    case ir::OpCode::all_reduce: return std::vector<Array>(operands.size(), combine(reduce_kind(instruction), operands));
-    case ir::OpCode::all_gather: return std::vector<Array>(operands.size(), concatenate(operands, integer("dim")));
+    case ir::OpCode::all_reduce:
+      return std::vector<Array>(operands.size(), combine(reduce_kind(instruction), operands));
+    case ir::OpCode::all_gather:
+      return std::vector<Array>(operands.size(), concatenate(operands, integer("dim")));
     case ir::OpCode::reduce_scatter: {
       const Array whole = combine(reduce_kind(instruction), operands);
       return for_each_member([&](std::int64_t member) { return chunk(whole, integer("dim"), count, member); });
@@ -102,20 +104,25 @@ std::vector<Array> within_group(const ir::Instruction& instruction, const std::v
     }
     case ir::OpCode::permute: {
       const std::int64_t shift = integer("shift");
-      return for_each_member(
-          [&](std::int64_t member) { return operands[static_cast<std::size_t>(ir::floor_mod(member - shift, count))]; });
+      return for_each_member([&](std::int64_t member) {
+        return operands[static_cast<std::size_t>(ir::floor_mod(member - shift, count))];
+      });
     }
-    default: throw ExecutionError("not a collective");
+    default:
+      throw ExecutionError("not a collective");
   }
 }
 
 }  // namespace
 
-std::int64_t world_size(std::span<const ir::Mesh> meshes) { return meshes.empty() ? 1 : meshes.front().size(); }
+std::int64_t world_size(std::span<const ir::Mesh> meshes) {
+  return meshes.empty() ? 1 : meshes.front().size();
+}
 
 std::int64_t coordinate_along(std::span<const ir::Mesh> meshes, std::int64_t rank, const std::string& axis) {
   for (const ir::Mesh& mesh : meshes) {
-    if (const std::optional<std::size_t> position = mesh.find_axis(axis)) return ir::coordinate_of(mesh, rank)[*position];
+    if (const std::optional<std::size_t> position = mesh.find_axis(axis))
+      return ir::coordinate_of(mesh, rank)[*position];
   }
   throw ExecutionError("`" + axis + "` is neither a loop index nor a mesh axis");
 }

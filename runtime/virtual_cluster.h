@@ -15,7 +15,7 @@
 
 namespace shardproof::runtime {
 
-using RankTensors = std::vector<Tensor>;             // one per rank
+using RankTensors = std::vector<Tensor>;                // one per rank
 using Groups = std::vector<std::vector<std::int64_t>>;  // ranks of each group, in group order
 
 // Number of ranks of the world that the meshes number.

@@ -20,7 +20,9 @@ struct OpCase {
   bool declared = false;  // the result type is an attribute of the value, not inferred
 };
 
-inline void PrintTo(const OpCase& c, std::ostream* out) { *out << ir::schema_of(c.op).name << " " << c.label; }
+inline void PrintTo(const OpCase& c, std::ostream* out) {
+  *out << ir::schema_of(c.op).name << " " << c.label;
+}
 
 // Label of the case whose ids partly name no position. The op is defined there, the `take` in its VJP is not.
 inline constexpr const char* kDroppedIds = "dropped_ids";

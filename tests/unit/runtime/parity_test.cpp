@@ -2,7 +2,11 @@
 #include "runtime/parity.h"
 
 #include <algorithm>
+#include <sstream>
 
+#include "ir/print.h"
+#include "ir/read_json.h"
+#include "ir/validate.h"
 #include "lowering/build_reference.h"
 #include "lowering/plan_training.h"
 #include "lowering/unfold.h"
@@ -71,7 +75,7 @@ struct Setting {
   ModelConfig model;
   Degrees degrees;
   std::int64_t seq = 4;
-  TrainingConfig training;
+  TrainingConfig training = {};
 };
 
 ir::Document document_of(const Setting& s) {
@@ -139,6 +143,36 @@ TEST_P(PlannedStep, EqualsItsReference) {
   }
 }
 
+// What a user's file says is what runs: print, read, validate, run.
+TEST_P(PlannedStep, EqualsItsReferenceAfterBeingWrittenAndRead) {
+  const ir::Document document = document_of(GetParam());
+  std::ostringstream text;
+  ir::print_json(document, text);
+  ir::DiagnosticSink sink;
+  const auto read = ir::read_document(std::make_shared<ir::SourceFile>("plan.json", text.str()), sink);
+  ASSERT_TRUE(read) << sink.diagnostics().front().message;
+  ir::validate(*read, sink);
+  for (const ir::Diagnostic& d : sink.diagnostics()) ADD_FAILURE() << d.code << " " << d.message << ": " << d.found;
+  const ParityReport report = run_parity(*read);
+  EXPECT_TRUE(report.equal()) << describe(read->plan, report);
+}
+
+TEST_P(PlannedStep, EqualsItsReferenceWithMacrosUnfolded) {
+  ir::Document document = document_of(GetParam());
+  ir::StageProgram& stage = document.plan.stages.front();
+  std::vector<ir::ValueId> mapping;
+  stage.program = lowering::unfold(stage.program, &mapping);
+  const auto moved = [&](ir::ValueId& id) { id = mapping.at(static_cast<std::size_t>(id.index)); };
+  for (ir::PlanInput& input : stage.inputs) moved(input.value);
+  for (ir::PlanOutput& output : stage.outputs) moved(output.value);
+  for (ir::PlanState& state : stage.state) {
+    moved(state.value);
+    moved(state.next);
+  }
+  const ParityReport report = run_parity(document);
+  EXPECT_TRUE(report.equal()) << describe(document.plan, report);
+}
+
 // Every part of the model must matter, or parity would say nothing about it: all parameters move by more than the
 // tolerance allows.
 TEST_P(PlannedStep, MovesEveryParameterByItsGradient) {
@@ -156,7 +190,8 @@ TEST_P(PlannedStep, MovesEveryParameterByItsGradient) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Settings, PlannedStep, ::testing::ValuesIn(settings()), [](const auto& test) { return test.param.label; });
+INSTANTIATE_TEST_SUITE_P(Settings, PlannedStep, ::testing::ValuesIn(settings()),
+                         [](const auto& test) { return test.param.label; });
 
 // Gradients of the reference, which lowering wrote instruction by instruction, against autograd of its own loss.
 class ReferenceStep : public ::testing::TestWithParam<Setting> {};
@@ -165,7 +200,8 @@ TEST_P(ReferenceStep, HasTheGradientsOfAutograd) {
   Setting s = GetParam();
   s.training = unclipped();
   const ParallelConfig config = parallel(s.degrees, s.seq);
-  const ir::Reference reference = lowering::build_reference(s.model, s.training, config.global_batch_size, config.seq_length);
+  const ir::Reference reference =
+      lowering::build_reference(s.model, s.training, config.global_batch_size, config.seq_length);
   const std::map<std::string, Tensor> values = random_values(reference, 4);
   std::map<ir::ValueId, Array> inputs;
   std::vector<Array> leaves;
@@ -181,14 +217,16 @@ TEST_P(ReferenceStep, HasTheGradientsOfAutograd) {
       params.push_back(&state);
     }
   }
-  const auto loss = std::find_if(reference.outputs.begin(), reference.outputs.end(), [](const auto& o) { return o.name == "loss"; });
+  const auto loss =
+      std::find_if(reference.outputs.begin(), reference.outputs.end(), [](const auto& o) { return o.name == "loss"; });
   ASSERT_NE(loss, reference.outputs.end());
   const std::vector<ir::ValueId> wanted = {loss->value};
   const std::vector<Tensor> expected = gradients(execute(reference.program, inputs, wanted).front(), leaves);
   const ReferenceRun run = run_reference(reference, values);
   for (const ir::ReferenceState& state : reference.state) {
     if (state.role != "exp_avg") continue;
-    const auto position = std::find_if(params.begin(), params.end(), [&](const auto* p) { return p->name == state.param; });
+    const auto position =
+        std::find_if(params.begin(), params.end(), [&](const auto* p) { return p->name == state.param; });
     ASSERT_NE(position, params.end()) << state.param;
     const Tensor& gradient = expected[static_cast<std::size_t>(position - params.begin())];
     for (std::size_t i = 0; i < gradient.data.size(); ++i) {
@@ -199,7 +237,8 @@ TEST_P(ReferenceStep, HasTheGradientsOfAutograd) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, ReferenceStep,
-                         ::testing::Values(Setting{"llama", llama(4, 2, 13), {}}, Setting{"llama_mha", llama(4, 4, 13), {1, 2}},
+                         ::testing::Values(Setting{"llama", llama(4, 2, 13), {}},
+                                           Setting{"llama_mha", llama(4, 4, 13), {1, 2}},
                                            Setting{"gpt2", gpt2(13), {1, 2}}),
                          [](const auto& test) { return test.param.label; });
 
@@ -246,7 +285,8 @@ void replace_uses(std::vector<ir::Instruction>& body, ir::ValueId from, ir::Valu
 }
 
 // Removes the collective numbered `number` (counting through loops) if it keeps the shape. False: there is no such one.
-bool drop_collective(ir::StageProgram& stage, std::vector<ir::Instruction>& body, ir::OpCode op, int& number, std::string& dropped) {
+bool drop_collective(ir::StageProgram& stage, std::vector<ir::Instruction>& body, ir::OpCode op, int& number,
+                     std::string& dropped) {
   for (std::size_t i = 0; i < body.size(); ++i) {
     if (body[i].region) {
       auto region = std::make_shared<ir::Region>(*body[i].region);
@@ -269,7 +309,8 @@ bool drop_collective(ir::StageProgram& stage, std::vector<ir::Instruction>& body
 }
 
 TEST(ParityNegative, EveryDroppedAllReduceIsSeen) {
-  for (const Setting& s : {Setting{"", llama(4, 2, 13), {2, 2, 2}}, Setting{"", llama(4, 2, 13), {2, 2, 2, true, true}}}) {
+  for (const Setting& s :
+       {Setting{"", llama(4, 2, 13), {2, 2, 2}}, Setting{"", llama(4, 2, 13), {2, 2, 2, true, true}}}) {
     const ir::Document document = document_of(s);
     int dropped_count = 0;
     for (int number = 0;; ++number) {
@@ -308,7 +349,8 @@ TEST(ParityNegative, AWrongScaleIsSeenInEveryState) {
 TEST(ParityNegative, AStateThatNobodyHoldsIsReported) {
   ir::Document document = document_of({"", llama(4, 2, 16), {1, 1, 1}});
   std::vector<ir::PlanState>& state = document.plan.stages.front().state;
-  const auto lost = std::find_if(state.begin(), state.end(), [](const ir::PlanState& s) { return s.binding.of == "step"; });
+  const auto lost =
+      std::find_if(state.begin(), state.end(), [](const ir::PlanState& s) { return s.binding.of == "step"; });
   ASSERT_NE(lost, state.end());
   // The step counter stays an input of the program, and is no longer kept.
   document.plan.stages.front().inputs.push_back({lost->value, lost->binding, {}});

@@ -5,13 +5,19 @@
 namespace shardproof::runtime::testing {
 namespace {
 
-using ir::DType;
 using ir::Digit;
 using ir::DimLayout;
+using ir::DType;
 
-Digit axis(std::string name, std::int64_t size, std::int64_t pre = 1) { return {std::move(name), pre, size}; }
-Digit local(std::int64_t size) { return {"", 1, size}; }
-DimLayout dim(std::vector<Digit> digits) { return {std::move(digits), ir::Permutation::none, 0, {}}; }
+Digit axis(std::string name, std::int64_t size, std::int64_t pre = 1) {
+  return {std::move(name), pre, size};
+}
+Digit local(std::int64_t size) {
+  return {"", 1, size};
+}
+DimLayout dim(std::vector<Digit> digits) {
+  return {std::move(digits), ir::Permutation::none, 0, {}};
+}
 
 ir::Plan plan_on(std::vector<ir::MeshAxis> axes) {
   ir::Plan plan;
@@ -47,7 +53,8 @@ std::vector<double> plus_100(std::vector<double> positions) {
 
 // Places, checks that the result compares equal, that every element is covered, and that changing any one element
 // that holds a reference element is noticed.
-RankTensors place_and_check(const ir::Plan& plan, const ReferenceTensors& reference, const ir::Binding& binding, const ir::Shape& shape) {
+RankTensors place_and_check(const ir::Plan& plan, const ReferenceTensors& reference, const ir::Binding& binding,
+                            const ir::Shape& shape) {
   std::mt19937_64 random(5);
   const RankTensors ranks = place(plan, reference, binding, {DType::f32, shape}, random);
   const Comparison same = compare(plan, reference, binding, ranks);
@@ -61,7 +68,8 @@ RankTensors place_and_check(const ir::Plan& plan, const ReferenceTensors& refere
       RankTensors wrong = ranks;
       wrong[rank].data[i] += 0.25;
       const bool matters = map.exists && map.elements[i].kind != LocalElement::Kind::pad_any;
-      EXPECT_EQ(compare(plan, reference, binding, wrong).first.has_value(), matters) << "rank " << rank << " element " << i;
+      EXPECT_EQ(compare(plan, reference, binding, wrong).first.has_value(), matters)
+          << "rank " << rank << " element " << i;
     }
   }
   return ranks;
@@ -70,7 +78,8 @@ RankTensors place_and_check(const ir::Plan& plan, const ReferenceTensors& refere
 TEST(Place, ShardAndReplicate) {
   const ir::Plan plan = plan_on({{"dp", 2, {}}, {"tp", 3, {}}});
   const ReferenceTensors reference = reference_of({{"w", numbered({6, 2})}});
-  const RankTensors ranks = place_and_check(plan, reference, bound("w", {dim({axis("tp", 3), local(2)}), dim({local(2)})}), {2, 2});
+  const RankTensors ranks =
+      place_and_check(plan, reference, bound("w", {dim({axis("tp", 3), local(2)}), dim({local(2)})}), {2, 2});
   for (const std::size_t dp : {0U, 1U}) {
     EXPECT_EQ(ranks[3 * dp + 0].data, plus_100({0, 1, 2, 3}));
     EXPECT_EQ(ranks[3 * dp + 2].data, plus_100({8, 9, 10, 11}));
@@ -81,14 +90,16 @@ TEST(Place, LocalDigitAboveTheAxisIsAStridedShard) {
   // Fused gate-up of 2 x 6 rows on tp 3: rank 1 holds rows 2, 3 of each half.
   const ir::Plan plan = plan_on({{"tp", 3, {}}});
   const ReferenceTensors reference = reference_of({{"w", numbered({12})}});
-  const RankTensors ranks = place_and_check(plan, reference, bound("w", {dim({local(2), axis("tp", 3), local(2)})}), {4});
+  const RankTensors ranks =
+      place_and_check(plan, reference, bound("w", {dim({local(2), axis("tp", 3), local(2)})}), {4});
   EXPECT_EQ(ranks[1].data, plus_100({2, 3, 8, 9}));
 }
 
 TEST(Place, TwoAxesOnOneDimension) {
   const ir::Plan plan = plan_on({{"dp", 2, {}}, {"tp", 2, {}}});
   const ReferenceTensors reference = reference_of({{"w", numbered({8})}});
-  const RankTensors ranks = place_and_check(plan, reference, bound("w", {dim({axis("tp", 2), axis("dp", 2), local(2)})}), {2});
+  const RankTensors ranks =
+      place_and_check(plan, reference, bound("w", {dim({axis("tp", 2), axis("dp", 2), local(2)})}), {2});
   EXPECT_EQ(ranks[1].data, plus_100({4, 5}));  // dp 0, tp 1
   EXPECT_EQ(ranks[2].data, plus_100({2, 3}));  // dp 1, tp 0
 }
@@ -148,7 +159,8 @@ TEST(Place, RaggedShards) {
 TEST(Place, PartialSummandsReduceToTheValue) {
   const ir::Plan plan = plan_on({{"dp", 2, {}}, {"tp", 3, {}}});
   const ReferenceTensors reference = reference_of({{"g", numbered({4})}});
-  for (const ir::ReduceKind kind : {ir::ReduceKind::sum, ir::ReduceKind::avg, ir::ReduceKind::max, ir::ReduceKind::min, ir::ReduceKind::prod}) {
+  for (const ir::ReduceKind kind :
+       {ir::ReduceKind::sum, ir::ReduceKind::avg, ir::ReduceKind::max, ir::ReduceKind::min, ir::ReduceKind::prod}) {
     ir::Binding binding = bound("g", {dim({axis("dp", 2), local(2)})});
     binding.placement.partial = {{"tp", kind}};
     std::mt19937_64 random(6);

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "gtest/gtest.h"
+#include <gtest/gtest.h>
 #include "ir/builder.h"
 #include "ir/program.h"
 #include "runtime/tensor.h"
@@ -33,7 +33,10 @@ inline double at(const Tensor& tensor, const Index& index) {
 }
 
 // A copy of `index` with one entry replaced, inserted or removed.
-inline Index with(Index index, std::size_t d, std::int64_t value) { index[d] = value; return index; }
+inline Index with(Index index, std::size_t d, std::int64_t value) {
+  index[d] = value;
+  return index;
+}
 inline Index inserted(Index index, std::size_t d, std::int64_t value) {
   index.insert(index.begin() + static_cast<std::ptrdiff_t>(d), value);
   return index;

@@ -39,7 +39,8 @@ TEST(OpTable, EveryOpIsExecutedByATest) {
   for (const OpCase& c : all_cases()) executed.insert(c.op);
   for (const ir::OpSchema& schema : ir::op_table()) {
     const bool elsewhere = schema.family == ir::OpFamily::communication ||  // virtual_cluster_test
-                           schema.code == OpCode::loop || schema.code == OpCode::release || schema.code == OpCode::rng_uniform;
+                           schema.code == OpCode::loop || schema.code == OpCode::release ||
+                           schema.code == OpCode::rng_uniform;
     EXPECT_NE(executed.contains(schema.code), elsewhere) << schema.name;
   }
 }
@@ -64,8 +65,10 @@ TEST(RngUniform, AShardWithItsOffsetDrawsTheNumbersOfTheWhole) {
 TEST(RngUniform, AnotherStreamOrKeyIsAnotherSequence) {
   const ir::TensorType type{DType::f32, {16}};
   const auto draw = [&](const std::string& stream, std::int64_t key) {
-    return run_op(OpCode::rng_uniform, {}, {{"stream", stream}, {"key", std::vector<ir::CoordExpr>{ir::constant_expr(key)}}}, {type})
-        .front().data;
+    return run_op(OpCode::rng_uniform, {},
+                  {{"stream", stream}, {"key", std::vector<ir::CoordExpr>{ir::constant_expr(key)}}}, {type})
+        .front()
+        .data;
   };
   EXPECT_EQ(draw("a", 1), draw("a", 1));
   EXPECT_NE(draw("a", 1), draw("a", 2));
@@ -83,7 +86,8 @@ TEST(Execute, RefusesIndicesOutsideOfTheOperand) {
   const ir::ValueId input = builder.input("x", x.type);
   const ir::ValueId start = builder.op(OpCode::reduce_sum, {input}, {{"dims", std::vector<std::int64_t>{0}}});
   const auto carried = builder.begin_loop("i", 4, {start}, {"sum"});
-  const ir::ValueId part = builder.op(OpCode::slice, {input}, {{"dim", std::int64_t{0}}, {"start", ir::variable_expr("i")}, {"size", std::int64_t{2}}});
+  const ir::ValueId part = builder.op(
+      OpCode::slice, {input}, {{"dim", std::int64_t{0}}, {"start", ir::variable_expr("i")}, {"size", std::int64_t{2}}});
   const ir::ValueId row = builder.op(OpCode::reduce_sum, {part}, {{"dims", std::vector<std::int64_t>{0}}});
   const auto results = builder.end_loop({builder.op(OpCode::add, {carried[0], row})});
   EXPECT_THROW(execute(program, std::map<ir::ValueId, Tensor>{{input, x}}, results), ExecutionError);
@@ -98,10 +102,12 @@ TEST(Execute, LoopsCarryValuesAndSeeTheirIndex) {
   const ir::ValueId zero = builder.typed(OpCode::constant, {DType::f32, {1, 2}}, {{"value", Rational(0)}});
   const auto carried = builder.begin_loop("i", 5, {one, one, zero}, {"a", "b", "sum"});
   const ir::ValueId next = builder.op(OpCode::add, {carried[0], carried[1]});
-  const ir::ValueId row = builder.op(OpCode::slice, {rows}, {{"dim", std::int64_t{0}}, {"start", ir::variable_expr("i")}, {"size", std::int64_t{1}}});
+  const ir::ValueId row = builder.op(
+      OpCode::slice, {rows}, {{"dim", std::int64_t{0}}, {"start", ir::variable_expr("i")}, {"size", std::int64_t{1}}});
   const ir::ValueId index = builder.typed(OpCode::coord, {DType::i64, {}}, {{"value", ir::variable_expr("i")}});
   const ir::ValueId weight = builder.op(OpCode::cast, {index}, {{"dtype", std::string("f32")}});
-  const ir::ValueId wide = builder.op(OpCode::broadcast, {weight}, {{"shape", std::vector<std::int64_t>{1, 2}}, {"dims", std::vector<std::int64_t>{}}});
+  const ir::ValueId wide = builder.op(
+      OpCode::broadcast, {weight}, {{"shape", std::vector<std::int64_t>{1, 2}}, {"dims", std::vector<std::int64_t>{}}});
   const ir::ValueId scaled = builder.op(OpCode::mul, {row, wide});
   const ir::ValueId sum = builder.op(OpCode::add, {carried[2], scaled});
   const auto results = builder.end_loop({carried[1], next, sum});
@@ -111,10 +117,10 @@ TEST(Execute, LoopsCarryValuesAndSeeTheirIndex) {
   EXPECT_EQ(found[0].data[0], 8.0);
   EXPECT_EQ(found[1].data[0], 13.0);
   expect_near(found[2], make(DType::f32, {1, 2}, [&](const Index& j) {
-    double s = 0;
-    for (std::int64_t i = 0; i < 5; ++i) s += static_cast<double>(i) * at(x, {i, j[1]});
-    return s;
-  }));
+                double s = 0;
+                for (std::int64_t i = 0; i < 5; ++i) s += static_cast<double>(i) * at(x, {i, j[1]});
+                return s;
+              }));
 }
 
 TEST(Execute, ReleasedValuesCannotBeUsed) {
@@ -153,7 +159,8 @@ TEST(Gradients, AutogradSeesThroughTheExecutor) {
   const ir::ValueId x = builder.input("x", {DType::f32, {3}});
   const ir::ValueId w = builder.input("w", {DType::f32, {3}});
   const ir::ValueId product = builder.op(OpCode::mul, {builder.op(OpCode::sin, {x}), w});
-  const std::vector<ir::ValueId> wanted = {builder.op(OpCode::reduce_sum, {product}, {{"dims", std::vector<std::int64_t>{0}}})};
+  const std::vector<ir::ValueId> wanted = {
+      builder.op(OpCode::reduce_sum, {product}, {{"dims", std::vector<std::int64_t>{0}}})};
   const Tensor at_x = {{DType::f32, {3}}, {0.3, -1.2, 2.0}};
   const Tensor at_w = {{DType::f32, {3}}, {1.0, 2.0, -0.5}};
   const std::vector<Array> leaves = {upload_differentiable(at_x)};

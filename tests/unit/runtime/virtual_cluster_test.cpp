@@ -13,10 +13,14 @@ using ir::OpCode;
 using Axes = std::vector<std::string>;
 
 // dp is major: rank = 3 dp + tp.
-ir::Mesh two_by_three() { return {"main", {{"dp", 2, {}}, {"tp", 3, {}}}, {}, {}}; }
+ir::Mesh two_by_three() {
+  return {"main", {{"dp", 2, {}}, {"tp", 3, {}}}, {}, {}};
+}
 
 // The same world with ranks numbered against the positions.
-ir::Mesh renumbered() { return {"main", {{"dp", 2, {}}, {"tp", 3, {}}}, {5, 3, 1, 4, 2, 0}, {}}; }
+ir::Mesh renumbered() {
+  return {"main", {{"dp", 2, {}}, {"tp", 3, {}}}, {5, 3, 1, 4, 2, 0}, {}};
+}
 
 std::int64_t size_of(const ir::Mesh& mesh, const std::string& axis) {
   const auto position = mesh.find_axis(axis);
@@ -31,7 +35,8 @@ RankTensors random_ranks(const ir::Mesh& mesh, const ir::Shape& shape, std::uint
 }
 
 RankTensors run(const ir::Mesh& mesh, OpCode op, const Attrs& attrs, const RankTensors& operand) {
-  const OneOp built = one_op(op, {operand.front().type}, attrs, {}, [&](const std::string& axis) { return size_of(mesh, axis); });
+  const OneOp built =
+      one_op(op, {operand.front().type}, attrs, {}, [&](const std::string& axis) { return size_of(mesh, axis); });
   return run_cluster({&mesh, 1}, built.program, {{built.inputs.front(), operand}}, built.results).front();
 }
 
@@ -64,7 +69,8 @@ struct Setting {
 
 class Collective : public ::testing::TestWithParam<Setting> {
  protected:
-  using Expected = std::function<double(const std::vector<std::int64_t>& members, std::int64_t position, const Index& index)>;
+  using Expected =
+      std::function<double(const std::vector<std::int64_t>& members, std::int64_t position, const Index& index)>;
 
   void check(OpCode op, Attrs attrs, const ir::Shape& shape, const RankTensors& operand, const Expected& expected) {
     const Setting& s = GetParam();
@@ -88,7 +94,8 @@ class Collective : public ::testing::TestWithParam<Setting> {
 
 TEST_P(Collective, AllReduceOfEveryKind) {
   const RankTensors x = random_ranks(GetParam().mesh, {2, 5}, 1);
-  const auto over = [&](const std::vector<std::int64_t>& members, const Index& i, double start, double (*f)(double, double)) {
+  const auto over = [&](const std::vector<std::int64_t>& members, const Index& i, double start,
+                        double (*f)(double, double)) {
     for (const std::int64_t m : members) start = f(start, at(x[static_cast<std::size_t>(m)], i));
     return start;
   };
@@ -96,18 +103,24 @@ TEST_P(Collective, AllReduceOfEveryKind) {
     check(OpCode::all_reduce, {{"reduce", std::string(name)}}, {2, 5}, x,
           [&](const auto& members, std::int64_t, const Index& i) { return factor * over(members, i, start, f); });
   };
-  all_reduce("sum", 0, [](double a, double b) { return a + b; }, 1);
-  all_reduce("avg", 0, [](double a, double b) { return a + b; }, 1.0 / static_cast<double>(n()));
-  all_reduce("prod", 1, [](double a, double b) { return a * b; }, 1);
-  all_reduce("max", -1e9, [](double a, double b) { return std::max(a, b); }, 1);
-  all_reduce("min", 1e9, [](double a, double b) { return std::min(a, b); }, 1);
+  all_reduce(
+      "sum", 0, [](double a, double b) { return a + b; }, 1);
+  all_reduce(
+      "avg", 0, [](double a, double b) { return a + b; }, 1.0 / static_cast<double>(n()));
+  all_reduce(
+      "prod", 1, [](double a, double b) { return a * b; }, 1);
+  all_reduce(
+      "max", -1e9, [](double a, double b) { return std::max(a, b); }, 1);
+  all_reduce(
+      "min", 1e9, [](double a, double b) { return std::min(a, b); }, 1);
 }
 
 TEST_P(Collective, AllGather) {
   const RankTensors x = random_ranks(GetParam().mesh, {2, 5}, 2);
-  check(OpCode::all_gather, {{"dim", std::int64_t{1}}}, {2, 5 * n()}, x, [&](const auto& members, std::int64_t, const Index& i) {
-    return at(x[static_cast<std::size_t>(members[static_cast<std::size_t>(i[1] / 5)])], {i[0], i[1] % 5});
-  });
+  check(OpCode::all_gather, {{"dim", std::int64_t{1}}}, {2, 5 * n()}, x,
+        [&](const auto& members, std::int64_t, const Index& i) {
+          return at(x[static_cast<std::size_t>(members[static_cast<std::size_t>(i[1] / 5)])], {i[0], i[1] % 5});
+        });
 }
 
 TEST_P(Collective, ReduceScatter) {
@@ -132,7 +145,9 @@ TEST_P(Collective, AllToAll) {
 TEST_P(Collective, BroadcastFromARoot) {
   const RankTensors x = random_ranks(GetParam().mesh, {4}, 5);
   check(OpCode::broadcast_from, {{"root", std::int64_t{1}}}, {4}, x,
-        [&](const auto& members, std::int64_t, const Index& i) { return at(x[static_cast<std::size_t>(members[1])], i); });
+        [&](const auto& members, std::int64_t, const Index& i) {
+          return at(x[static_cast<std::size_t>(members[1])], i);
+        });
 }
 
 TEST_P(Collective, PermuteShiftsPositions) {
@@ -146,7 +161,8 @@ TEST_P(Collective, PermuteShiftsPositions) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Meshes, Collective,
-                         ::testing::Values(Setting{"minor", two_by_three(), {"tp"}}, Setting{"major", two_by_three(), {"dp"}},
+                         ::testing::Values(Setting{"minor", two_by_three(), {"tp"}},
+                                           Setting{"major", two_by_three(), {"dp"}},
                                            Setting{"both", two_by_three(), {"dp", "tp"}},
                                            Setting{"both_swapped", two_by_three(), {"tp", "dp"}},
                                            Setting{"renumbered", renumbered(), {"tp"}},
@@ -164,7 +180,8 @@ TEST(Groups, OrderOfTheNamedAxesIsTheOrderWithinTheGroup) {
 }
 
 TEST(Groups, MeshesThatDisagreeAreRefused) {
-  const std::vector<ir::Mesh> meshes = {{"a", {{"dp", 2, {}}, {"tp", 2, {}}}, {}, {}}, {"b", {{"tp", 2, {}}, {"ep", 2, {}}}, {}, {}}};
+  const std::vector<ir::Mesh> meshes = {{"a", {{"dp", 2, {}}, {"tp", 2, {}}}, {}, {}},
+                                        {"b", {{"tp", 2, {}}, {"ep", 2, {}}}, {}, {}}};
   EXPECT_THROW(groups_of(meshes, Axes{"tp"}), ExecutionError);
   EXPECT_EQ(groups_of(meshes, Axes{"ep"}), (Groups{{0, 1}, {2, 3}}));
 }
@@ -172,11 +189,14 @@ TEST(Groups, MeshesThatDisagreeAreRefused) {
 TEST(Cluster, ExplicitGroupsKeepTheirOwnOrder) {
   const ir::Mesh mesh = two_by_three();
   const RankTensors x = random_ranks(mesh, {2}, 7);
-  const RankTensors found = run(mesh, OpCode::all_gather, {{"dim", std::int64_t{0}}, {"groups", Groups{{4, 0, 2}, {1, 5, 3}}}}, x);
+  const RankTensors found =
+      run(mesh, OpCode::all_gather, {{"dim", std::int64_t{0}}, {"groups", Groups{{4, 0, 2}, {1, 5, 3}}}}, x);
   for (const std::size_t rank : {0U, 2U, 4U}) {
-    EXPECT_EQ(found[rank].data, (std::vector<double>{x[4].data[0], x[4].data[1], x[0].data[0], x[0].data[1], x[2].data[0], x[2].data[1]}));
+    EXPECT_EQ(found[rank].data, (std::vector<double>{x[4].data[0], x[4].data[1], x[0].data[0], x[0].data[1],
+                                                     x[2].data[0], x[2].data[1]}));
   }
-  EXPECT_THROW(run(mesh, OpCode::all_gather, {{"dim", std::int64_t{0}}, {"groups", Groups{{0, 1}, {2, 3}}}}, x), ExecutionError);
+  EXPECT_THROW(run(mesh, OpCode::all_gather, {{"dim", std::int64_t{0}}, {"groups", Groups{{0, 1}, {2, 3}}}}, x),
+               ExecutionError);
 }
 
 TEST(Cluster, CoordinatesAndLoopIndicesAreEvaluatedPerRank) {
@@ -188,11 +208,14 @@ TEST(Cluster, CoordinatesAndLoopIndicesAreEvaluatedPerRank) {
   const auto carried = builder.begin_loop("m", 2, {zero}, {"sum"});
   // Element 2 tp + m of x, summed over the loop and then over tp: the sum of all of x, on every rank.
   const ir::CoordExpr start = ir::variable_expr("tp", 2) + ir::variable_expr("m");
-  const ir::ValueId part = builder.op(OpCode::slice, {x}, {{"dim", std::int64_t{0}}, {"start", start}, {"size", std::int64_t{1}}});
+  const ir::ValueId part =
+      builder.op(OpCode::slice, {x}, {{"dim", std::int64_t{0}}, {"start", start}, {"size", std::int64_t{1}}});
   const ir::ValueId sum = builder.op(OpCode::add, {carried[0], part});
   const auto results = builder.end_loop({sum});
-  const ir::ValueId total = builder.op(OpCode::all_reduce, results, {{"axes", Axes{"tp"}}, {"reduce", std::string("sum")}});
-  const ir::ValueId where = builder.typed(OpCode::coord, {DType::i64, {}}, {{"value", ir::variable_expr("dp", 10) + ir::variable_expr("tp")}});
+  const ir::ValueId total =
+      builder.op(OpCode::all_reduce, results, {{"axes", Axes{"tp"}}, {"reduce", std::string("sum")}});
+  const ir::ValueId where = builder.typed(OpCode::coord, {DType::i64, {}},
+                                          {{"value", ir::variable_expr("dp", 10) + ir::variable_expr("tp")}});
   const RankTensors ranks = random_ranks(mesh, {6}, 8);
   const std::vector<ir::ValueId> wanted = {results[0], total, where};
   const auto found = run_cluster({&mesh, 1}, program, {{x, ranks}}, wanted);
@@ -208,8 +231,9 @@ TEST(Cluster, CoordinatesAndLoopIndicesAreEvaluatedPerRank) {
 }
 
 TEST(Cluster, EveryCommunicationOpIsExecutedOrRefusedByName) {
-  const std::set<OpCode> executed = {OpCode::all_reduce, OpCode::all_gather, OpCode::reduce_scatter, OpCode::all_to_all,
-                                     OpCode::broadcast_from, OpCode::permute, OpCode::wait};
+  const std::set<OpCode> executed = {OpCode::all_reduce, OpCode::all_gather,     OpCode::reduce_scatter,
+                                     OpCode::all_to_all, OpCode::broadcast_from, OpCode::permute,
+                                     OpCode::wait};
   const std::set<OpCode> refused = {OpCode::send, OpCode::recv};
   for (const ir::OpSchema& schema : ir::op_table()) {
     if (schema.family != ir::OpFamily::communication) continue;
@@ -222,7 +246,8 @@ TEST(Cluster, AsynchronousResultsPassThroughWait) {
   ir::Program program;
   ir::Builder builder(program, [&](const std::string& axis) { return size_of(mesh, axis); });
   const ir::ValueId x = builder.input("x", {DType::f32, {2}});
-  const ir::ValueId started = builder.op(OpCode::all_reduce, {x}, {{"axes", Axes{"dp"}}, {"reduce", std::string("sum")}, {"async", true}});
+  const ir::ValueId started =
+      builder.op(OpCode::all_reduce, {x}, {{"axes", Axes{"dp"}}, {"reduce", std::string("sum")}, {"async", true}});
   const std::vector<ir::ValueId> wanted = {builder.op(OpCode::wait, {started})};
   const RankTensors ranks = random_ranks(mesh, {2}, 9);
   const auto found = run_cluster({&mesh, 1}, program, {{x, ranks}}, wanted);

@@ -24,9 +24,9 @@ std::vector<OpCase> all_cases() {
 // The instruction, a cotangent input per floating-point result, and the cotangents of its floating-point operands.
 struct Differentiated {
   OneOp op;
-  std::vector<ir::ValueId> seeds;     // one per result; invalid for integer results
-  std::vector<std::size_t> floats;    // operands with a cotangent
-  std::vector<ir::ValueId> gradients; // one per entry of `floats`; invalid: zero
+  std::vector<ir::ValueId> seeds;      // one per result; invalid for integer results
+  std::vector<std::size_t> floats;     // operands with a cotangent
+  std::vector<ir::ValueId> gradients;  // one per entry of `floats`; invalid: zero
 };
 
 Differentiated differentiate(const OpCase& c, bool unfold) {
@@ -77,7 +77,8 @@ std::vector<Tensor> autograd(const OpCase& c, const Differentiated& d, const std
     inputs[d.seeds[r]] = upload(seeds[r]);
     std::vector<std::int64_t> dims(builder.shape(d.op.results[r]).size());
     std::iota(dims.begin(), dims.end(), 0);
-    terms.push_back(builder.op(OpCode::reduce_sum, {builder.op(OpCode::mul, {d.op.results[r], d.seeds[r]})}, {{"dims", dims}}));
+    terms.push_back(
+        builder.op(OpCode::reduce_sum, {builder.op(OpCode::mul, {d.op.results[r], d.seeds[r]})}, {{"dims", dims}}));
   }
   const std::vector<ir::ValueId> wanted = {builder.op(OpCode::add, terms)};
   return gradients(execute(forward, inputs, wanted).front(), leaves);
@@ -97,7 +98,8 @@ void check(const OpCase& c, bool unfold) {
     any = any || d.seeds[r].valid();
   }
   for (std::size_t i = 0; i < c.inputs.size(); ++i) inputs[d.op.inputs[i]] = c.inputs[i];
-  const std::vector<Tensor> expected = any ? autograd(c, unfold ? differentiate(c, false) : d, seeds) : std::vector<Tensor>();
+  const std::vector<Tensor> expected =
+      any ? autograd(c, unfold ? differentiate(c, false) : d, seeds) : std::vector<Tensor>();
   for (std::size_t k = 0; k < d.floats.size(); ++k) {
     SCOPED_TRACE("operand " + std::to_string(d.floats[k]));
     const Tensor zero = zeros({DType::f64, c.inputs[d.floats[k]].type.shape});
@@ -141,9 +143,10 @@ INSTANTIATE_TEST_SUITE_P(Cases, EveryRule, ::testing::ValuesIn(all_cases()), [](
 
 TEST(Vjp, OpsWithoutARuleAreTheseAndNoOthers) {
   const std::set<OpCode> without = {
-      OpCode::constant, OpCode::table, OpCode::iota, OpCode::coord, OpCode::compare, OpCode::logical_and,
-      OpCode::logical_or, OpCode::logical_not, OpCode::stop_gradient, OpCode::rng_uniform, OpCode::all_reduce,
-      OpCode::broadcast_from, OpCode::send, OpCode::recv, OpCode::release, OpCode::loop, OpCode::adamw};
+      OpCode::constant,    OpCode::table,          OpCode::iota,        OpCode::coord,         OpCode::compare,
+      OpCode::logical_and, OpCode::logical_or,     OpCode::logical_not, OpCode::stop_gradient, OpCode::rng_uniform,
+      OpCode::all_reduce,  OpCode::broadcast_from, OpCode::send,        OpCode::recv,          OpCode::release,
+      OpCode::loop,        OpCode::adamw};
   for (const ir::OpSchema& schema : ir::op_table()) {
     EXPECT_EQ(!lowering::why_no_derivative(schema.code).empty(), without.contains(schema.code))
         << schema.name << ": " << lowering::why_no_derivative(schema.code);
@@ -161,7 +164,9 @@ double dot(const RankTensors& a, const RankTensors& b) {
 // A collective is linear: its VJP is right exactly if <c, A x> = <A^T c, x>, summed over all ranks, for all x and c.
 TEST(Vjp, CollectivesAreTransposed) {
   const ir::Mesh mesh{"main", {{"dp", 2, {}}, {"tp", 3, {}}}, {}, {}};
-  const ir::AxisSize axis_size = [](const std::string& axis) -> std::int64_t { return axis == "dp" ? 2 : axis == "tp" ? 3 : 0; };
+  const ir::AxisSize axis_size = [](const std::string& axis) -> std::int64_t {
+    return axis == "dp" ? 2 : axis == "tp" ? 3 : 0;
+  };
   struct Case {
     OpCode op;
     Attrs attrs;
@@ -174,7 +179,8 @@ TEST(Vjp, CollectivesAreTransposed) {
   };
   for (const Case& c : cases) {
     for (const std::vector<std::string>& axes : {std::vector<std::string>{"tp"}, {"dp"}, {"tp", "dp"}}) {
-      SCOPED_TRACE(std::string(ir::schema_of(c.op).name) + " over " + axes.front() + (axes.size() > 1 ? " and dp" : ""));
+      SCOPED_TRACE(std::string(ir::schema_of(c.op).name) + " over " + axes.front() +
+                   (axes.size() > 1 ? " and dp" : ""));
       Attrs attrs = c.attrs;
       attrs.emplace_back("axes", axes);
       OneOp built = one_op(c.op, {{DType::f32, {6, 2}}}, attrs, {}, axis_size);
@@ -182,7 +188,8 @@ TEST(Vjp, CollectivesAreTransposed) {
       const ir::TensorType result = builder.type(built.results.front());
       const ir::ValueId seed = builder.input("seed", result);
       const ir::ValueId gradient = lowering::append_backward(builder, lowering::InstructionRange{0, 1},
-                                                             {{built.results.front(), seed}}, built.inputs).front();
+                                                             {{built.results.front(), seed}}, built.inputs)
+                                       .front();
       std::mt19937_64 random(3);
       RankTensors x;
       RankTensors cotangent;
