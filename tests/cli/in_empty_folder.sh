@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# Runs one test script in a temporary folder.
+set -euo pipefail
+script=$1
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder"
+bash "$script"
