@@ -51,6 +51,8 @@ class AtomTable {
   // Adds a variant: derived from the definition by unfolding, so that pattern == factor * tensor[y].
   void add_variant(Variant variant);
   const std::vector<std::size_t>& variants_with_skeleton(std::uint64_t skeleton) const;
+  bool knows_skeleton(std::uint64_t skeleton) const { return by_skeleton_.count(skeleton) != 0; }
+  std::size_t variant_count() const { return variants_.size(); }
   const Variant& variant(std::size_t index) const { return variants_[index]; }
 
   // The trusted step: tensor[indices] * factor if it provably equals `term` wherever `guards` hold.

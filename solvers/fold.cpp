@@ -1,6 +1,7 @@
 #include "solvers/fold.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <numeric>
 #include <set>
 
@@ -57,6 +58,21 @@ Content Folder::split_content(TermId term) {
     if (!everywhere) continue;
     if (guard) content.guards.push_back(f.term);
     else content.scalars.push_back({f.term, power});
+  }
+  if (monomials.size() > 1) {
+    // A guard that the monomials without it imply is common too.
+    for (const Monomial& m : monomials) {
+      for (const Factor& f : m.factors) {
+        if (!pool_.is_guard(f.term) || std::find(content.guards.begin(), content.guards.end(), f.term) != content.guards.end()) continue;
+        const bool everywhere = std::all_of(monomials.begin(), monomials.end(), [&](const Monomial& other) {
+          for (const Factor& g : other.factors)
+            if (g.term == f.term) return true;
+          const TermId alone = pool_.poly({other});
+          return pool_.mul(alone, f.term) == alone;
+        });
+        if (everywhere) content.guards.push_back(f.term);
+      }
+    }
   }
   if (content.rational.is_one() && content.guards.empty() && content.scalars.empty()) return content;
   std::vector<Monomial> rest = monomials;
@@ -207,9 +223,62 @@ TermId Folder::fold_monomial(const Monomial& m, const std::vector<TermId>& guard
   std::vector<Factor> factors;
   for (const Factor& f : m.factors) factors.push_back({fold_under(f.term, inner), f.power});
   const TermId product = pool_.product(factors, m.coefficient);
-  if (m.factors.size() < 2 && product == pool_.product(m.factors, m.coefficient)) return product;
   if (const auto whole = match(product, guards)) return *whole;
+  int budget = 24;
+  if (const auto regrouped = fold_products(product, inner, budget)) return *regrouped;
   return product;
+}
+
+// A product whose association differs from the reference's: parts of it that are atoms are folded first, largest
+// first, and the attempt counts only if everything ends in a single access.
+std::optional<TermId> Folder::fold_products(TermId product, const std::vector<TermId>& guards, int& budget) {
+  const std::vector<Monomial> monomials = pool_.monomials_of(product);
+  if (monomials.size() != 1) return std::nullopt;
+  std::vector<Factor> fixed, movable;
+  int total = 0;
+  for (const Factor& f : monomials[0].factors) {
+    const TermNode& n = pool_.node(f.term);
+    const bool scalar = n.kind == TermKind::access && n.free.value == 0;
+    if (n.kind == TermKind::range || scalar) {
+      fixed.push_back(f);
+    } else {
+      movable.push_back(f);
+      total += std::abs(f.power);
+    }
+  }
+  if (total < 2 || total > 7 || movable.size() > 5) return std::nullopt;
+  // All choices of a power between 0 and its own for each factor, as (how many, powers).
+  std::vector<std::pair<int, std::vector<std::int32_t>>> parts;
+  std::vector<std::int32_t> powers(movable.size());
+  const std::function<void(std::size_t, int)> choose = [&](std::size_t at, int count) {
+    if (at == movable.size()) {
+      if (count >= 2 && count < total) parts.emplace_back(-count, powers);
+      return;
+    }
+    const std::int32_t step = movable[at].power > 0 ? 1 : -1;
+    for (std::int32_t p = 0; p != movable[at].power + step; p += step) {
+      powers[at] = p;
+      choose(at + 1, count + std::abs(p));
+    }
+  };
+  choose(0, 0);
+  std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (const auto& [unused, chosen] : parts) {
+    std::vector<Factor> part, rest = fixed;
+    for (std::size_t i = 0; i < movable.size(); ++i) {
+      if (chosen[i] != 0) part.push_back({movable[i].term, chosen[i]});
+      if (movable[i].power != chosen[i]) rest.push_back({movable[i].term, movable[i].power - chosen[i]});
+    }
+    if (!atoms_.knows_skeleton(pool_.skeleton_of_product(part))) continue;
+    if (--budget < 0) return std::nullopt;
+    const auto folded = match(pool_.product(part, Rational(1)), guards);
+    if (!folded) continue;
+    const TermId replaced = pool_.mul(pool_.product(rest, monomials[0].coefficient), *folded);
+    if (const auto whole = match(replaced, guards)) return *whole;
+    if (is_folded(replaced)) return replaced;
+    if (const auto deeper = fold_products(replaced, guards, budget)) return *deeper;
+  }
+  return std::nullopt;
 }
 
 // All monomials carry a guard on one form: fold what stands under each range of it as a whole.
@@ -392,43 +461,89 @@ void Folder::add_variants(TensorId tensor) {
   };
   add(definition);
   try {
-    add(atoms_.unfold(definition, [](TensorId) { return true; }));
-    add(atoms_.unfold(definition, [this](TensorId t) { return !atoms_.has_reduction(t); }));
+    add(atoms_.unfold(definition, [this](TensorId t) { return !pool_.tensor(t).shape.empty(); }));
+    if (const auto deep = unfold_elementwise(definition)) add(*deep);
   } catch (const BudgetExceeded& e) {
     if (e.what_kind != BudgetExceeded::What::size) throw;  // a variant too large to keep is simply not kept
   }
 }
 
+// An atom at which elementwise unfolding stops: contractions, scalars, and plain sums of values. Without the
+// last the residual stream would unfold through all layers.
+bool Folder::is_anchor(TensorId tensor) const {
+  if (atoms_.has_reduction(tensor) || pool_.tensor(tensor).shape.empty()) return true;
+  int accesses = 0;
+  for (const Monomial& m : pool_.monomials_of(atoms_.definition(tensor))) {
+    int own = 0;
+    for (const Factor& f : m.factors) {
+      const TermNode& n = pool_.node(f.term);
+      if (n.kind == TermKind::range || (n.kind == TermKind::access && n.free.value == 0)) continue;
+      if (n.kind != TermKind::access || f.power != 1) return false;
+      ++own;
+    }
+    if (own > 1) return false;
+    accesses += own;
+  }
+  return accesses > 1;
+}
+
+std::optional<TermId> Folder::unfold_elementwise(TermId term) {
+  for (int level = 0; level < 12; ++level) {
+    const TermId next = atoms_.unfold(term, [this](TensorId t) { return !is_anchor(t); });
+    if (next == term) return level == 0 ? std::nullopt : std::optional(term);
+    if (pool_.node(next).size > kVariantSize) return std::nullopt;
+    term = next;
+  }
+  return term;
+}
+
 TermId Folder::refold(TermId term) {
   TermId best = fold(term);
   if (is_folded(best) || pool_.node(best).size > kRefoldSize) return best;
-  const std::vector<TensorId> candidates = atoms_in(best);
-  if (candidates.size() > 16) return best;
-  const auto try_unfolding = [&](TermId start, const std::function<bool(TensorId)>& select) -> std::optional<TermId> {
-    const TermId unfolded = atoms_.unfold(start, select);
-    if (unfolded == start || pool_.node(unfolded).size > 2 * kRefoldSize) return std::nullopt;
-    const TermId folded = fold(unfolded);
-    if (is_folded(folded)) return folded;
-    return std::nullopt;
-  };
   try {
-    for (TensorId a : candidates)
-      if (const auto r = try_unfolding(best, [&](TensorId t) { return t == a; })) return *r;
-    if (const auto r = try_unfolding(best, [](TensorId) { return true; })) return *r;
-    for (TensorId a : candidates) {
-      TermId current = atoms_.unfold(best, [&](TensorId t) { return t == a; });
-      for (int level = 0; level < 2; ++level) {
-        const TermId next = atoms_.unfold(current, [&](TensorId t) { return !atoms_.has_reduction(t); });
-        if (next == current || pool_.node(next).size > 2 * kRefoldSize) break;
-        current = next;
-        const TermId folded = fold(current);
+    // Whatever the association of an elementwise computation, its fully unfolded form is one polynomial.
+    if (pool_.node(best).height == 0)
+      if (const auto deep = unfold_elementwise(best)) {
+        const TermId folded = fold_pieces(*deep);
         if (is_folded(folded)) return folded;
       }
-    }
+    const std::vector<TensorId> candidates = atoms_in(best);
+    if (candidates.size() > 16) return best;
+    const auto try_unfolding = [&](const std::function<bool(TensorId)>& select) -> std::optional<TermId> {
+      const TermId unfolded = atoms_.unfold(best, select);
+      if (unfolded == best || pool_.node(unfolded).size > 2 * kRefoldSize) return std::nullopt;
+      const TermId folded = fold(unfolded);
+      if (is_folded(folded)) return folded;
+      return std::nullopt;
+    };
+    for (TensorId a : candidates)
+      if (const auto r = try_unfolding([&](TensorId t) { return t == a; })) return *r;
+    if (const auto r = try_unfolding([this](TensorId t) { return !pool_.tensor(t).shape.empty(); })) return *r;
   } catch (const BudgetExceeded& e) {
     if (e.what_kind != BudgetExceeded::What::size) throw;
   }
   return best;
+}
+
+// Matches what stands under each set of guards as a whole, without folding below.
+TermId Folder::fold_pieces(TermId term) {
+  if (const auto whole = match(term, {})) return *whole;
+  std::map<std::vector<Factor>, std::vector<Monomial>> groups;
+  for (const Monomial& m : pool_.monomials_of(term)) {
+    std::vector<Factor> own;
+    Monomial rest{m.coefficient, {}};
+    for (const Factor& f : m.factors) (pool_.is_guard(f.term) ? own : rest.factors).push_back(f);
+    groups[own].push_back(std::move(rest));
+  }
+  std::vector<TermId> pieces;
+  for (auto& [own, group] : groups) {
+    std::vector<TermId> guards;
+    for (const Factor& g : own) guards.push_back(g.term);
+    TermId body = pool_.poly(std::move(group));
+    if (const auto whole = match(body, guards)) body = *whole;
+    pieces.push_back(pool_.mul(pool_.product(own, Rational(1)), body));
+  }
+  return pool_.sum(pieces);
 }
 
 std::optional<Folder::NearMiss> Folder::near_miss(TermId term) {

@@ -53,6 +53,7 @@ class Folder {
   TermId fold_under(TermId term, const std::vector<TermId>& guards);
   TermId fold_poly(TermId term, const std::vector<TermId>& guards);
   TermId fold_monomial(const Monomial& m, const std::vector<TermId>& guards);
+  std::optional<TermId> fold_products(TermId product, const std::vector<TermId>& guards, int& budget);
   TermId fold_reduce(TermId term, const std::vector<TermId>& guards);
   std::optional<TermId> fold_by_guard_form(TermId term, const std::vector<TermId>& guards);
   std::optional<TermId> match(TermId term, const std::vector<TermId>& guards);
@@ -60,6 +61,9 @@ class Folder {
   TermId rebuild(const Content& content, TermId core);
   bool accesses_in_range(TermId term) const;
   void add_variants(TensorId tensor);
+  bool is_anchor(TensorId tensor) const;
+  std::optional<TermId> unfold_elementwise(TermId term);
+  TermId fold_pieces(TermId term);
 
   AtomTable& atoms_;
   TermPool& pool_;

@@ -102,6 +102,13 @@ TermId TermPool::intern(TermNode n) {
   return id;
 }
 
+std::uint64_t TermPool::skeleton_of_product(const std::vector<Factor>& factors) const {
+  std::uint64_t product = 0;
+  for (const Factor& f : factors) product += combine(node(f.term).skeleton, hash_int(f.power));
+  const std::uint64_t total = combine(combine(mix(product), hash_int(1)), hash_int(1));
+  return mix(total ^ mix(static_cast<std::uint64_t>(TermKind::poly) + 77));
+}
+
 TermId TermPool::poly_from_sorted(std::vector<Monomial> monomials) {
   if (monomials.size() == 1 && monomials[0].coefficient.is_one() && monomials[0].factors.size() == 1 &&
       monomials[0].factors[0].power == 1)
@@ -207,9 +214,23 @@ void TermPool::multiply_guard(std::vector<Monomial>& result, Monomial left, Term
       else multiply_guard(result, std::move(left), both);
       return;
     }
-    if (intersects(other.free, g.free)) {
-      const auto [lo, hi] = bounds_under(g.form, {left.factors[i].term});
-      if ((g.lo != -kUnbounded && hi < g.lo) || (g.hi != kUnbounded && lo > g.hi)) return;
+    if (!intersects(other.free, g.free)) continue;
+    const auto inside = [](std::pair<std::int64_t, std::int64_t> interval, const TermNode& range_node) {
+      return (range_node.lo == -kUnbounded || interval.first >= range_node.lo) &&
+             (range_node.hi == kUnbounded || interval.second <= range_node.hi);
+    };
+    const auto here = bounds_under(g.form, {left.factors[i].term});
+    if ((g.lo != -kUnbounded && here.second < g.lo) || (g.hi != kUnbounded && here.first > g.hi)) return;
+    // A guard that another one implies is dropped; of two equivalent ones the older stays.
+    const bool implied = inside(here, g);
+    const bool implies = inside(bounds_under(other.form, {guard}), other);
+    if (implied && (!implies || left.factors[i].term < guard)) {
+      result.push_back(std::move(left));
+      return;
+    }
+    if (implies) {
+      left.factors.erase(left.factors.begin() + static_cast<std::ptrdiff_t>(i));
+      --i;
     }
   }
   left.factors.insert(left.factors.begin() + static_cast<std::ptrdiff_t>(position_of(left.factors, guard)), Factor{guard, 1});

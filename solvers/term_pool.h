@@ -225,6 +225,8 @@ class TermPool {
   TermId apply(Function function, std::vector<TermId> arguments);
   TermId poly(std::vector<Monomial> monomials);                              // canonicalises
   TermId product(const std::vector<Factor>& factors, Rational coefficient);
+  // Skeleton that the product of distinct non-polynomial factors has, without building it.
+  std::uint64_t skeleton_of_product(const std::vector<Factor>& factors) const;
   std::vector<Monomial> monomials_of(TermId term) const;                     // a non-poly is one monomial
   std::optional<Rational> as_constant(TermId term) const;
   // The index term whose value this term is, if it is one (integer-valued linear).
