@@ -10,6 +10,7 @@
 
 #include "ir/coord_expr.h"
 #include "ir/diagnostic.h"
+#include "ir/nearest.h"
 #include "ir/rational.h"
 #include "ir/read_json_tree.h"
 #include "ir/tensor_type.h"
@@ -18,8 +19,6 @@ namespace shardproof::ir {
 
 // Text from a file made fit for a message: in backticks, control bytes escaped, long text cut.
 std::string quoted(std::string_view text);
-// The candidate nearest to `name` by edit distance, when it is near enough to be a slip; else empty.
-std::string_view nearest(std::string_view name, std::span<const std::string_view> candidates);
 
 // The input findings of one reading. The codes and their names live here, once.
 class Findings {

@@ -30,8 +30,7 @@ int cmd_explain(Arguments arguments) {
     known.emplace_back(rule.code);
     known.emplace_back(rule.name);
   }
-  const std::string near = nearest(wanted, known);
-  throw UsageError("no code or name '" + wanted + "'" + (near.empty() ? "" : "; the nearest is '" + near + "'") +
+  throw UsageError("no code or name '" + wanted + "'" + nearest_hint(wanted, known) +
                    "; `shardproof explain` lists them");
 }
 

@@ -29,7 +29,7 @@ using Arguments = std::span<const std::string>;
 // nearest option where one is unknown.
 bool parse_arguments(CLI::App& app, Arguments arguments);
 
-// The candidate with the smallest edit distance to `word`, or empty if none is near.
-std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
+// "; the nearest is 'verify'", or empty if none of the candidates is near.
+std::string nearest_hint(std::string_view word, const std::vector<std::string>& candidates);
 
 }  // namespace shardproof::tools

@@ -58,9 +58,7 @@ int run(const std::vector<std::string>& arguments) {
     if (verb_name == verb.name) return verb.run(Arguments(arguments).subspan(1));
     names.push_back(verb.name);
   }
-  const std::string near = nearest(verb_name, names);
-  throw UsageError("unknown verb '" + verb_name + "'" + (near.empty() ? "" : "; the nearest is '" + near + "'") +
-                   "; see `shardproof --help`");
+  throw UsageError("unknown verb '" + verb_name + "'" + nearest_hint(verb_name, names) + "; see `shardproof --help`");
 }
 
 int internal_error(const char* what) {
