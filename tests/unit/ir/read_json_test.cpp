@@ -5,7 +5,8 @@
 #include <fstream>
 #include <sstream>
 
-#include "ir/print.h"
+#include "ir/op_schema.h"
+#include "ir/read_json_tree.h"
 #include "ir/validate.h"
 
 namespace shardproof::ir {
@@ -275,6 +276,62 @@ TEST(ReadJson, NumbersAreExact) {
 TEST(ReadJson, FindingsComeInFileOrder) {
   const Outcome outcome = read(plan_text(R"({"out": "a", "op": "neg", "in": "zz"}, {"out": "b", "op": "nope"}, )" + good_body));
   EXPECT_EQ(outcome.codes(), "SP0007 SP0010");
+}
+
+std::optional<JsonRef> at(JsonRef object, std::initializer_list<std::string_view> path) {
+  for (const std::string_view key : path) {
+    std::optional<JsonRef> next;
+    for (JsonRef field : object) {
+      if (field->key == key) next = field;
+    }
+    if (!next) return std::nullopt;
+    object = *next;
+  }
+  return object;
+}
+
+std::vector<std::string> texts(std::optional<JsonRef> array) {
+  std::vector<std::string> result;
+  if (!array) return result;
+  for (JsonRef item : *array) result.emplace_back(item->text);
+  return result;
+}
+
+// The published schema and the table of operators must not drift apart.
+TEST(PlanSchema, ListsEveryOperatorWithItsFields) {
+  const SourceFile source("plan.schema.json", file_text("ir/plan.schema.json"));
+  DiagnosticSink sink;
+  const auto tree = parse_json(source, {}, sink);
+  ASSERT_TRUE(tree);
+  const auto instruction = at(tree->root(), {"$defs", "instruction"});
+  ASSERT_TRUE(instruction);
+  std::vector<std::string> names;
+  for (const OpSchema& schema : op_table()) names.emplace_back(schema.name);
+  EXPECT_EQ(texts(at(*instruction, {"properties", "op", "enum"})), names);
+  const auto rules = at(*instruction, {"allOf"});
+  ASSERT_TRUE(rules);
+  ASSERT_EQ(rules->node().count, op_table().size());
+  std::size_t i = 0;
+  for (JsonRef rule : *rules) {
+    const OpSchema& schema = op_table()[i++];
+    const auto name = at(rule, {"if", "properties", "op", "const"});
+    ASSERT_TRUE(name);
+    EXPECT_EQ(name->node().text, schema.name);
+    if (schema.code == OpCode::loop) continue;
+    std::vector<std::string> allowed = {"op", "out", "in", "type", "recompute", "source"};
+    std::vector<std::string> required;
+    if (schema.results > 0) required.emplace_back("out");
+    if (schema.min_inputs > 0) required.emplace_back("in");
+    for (const AttrSchema& attribute : schema.attributes) {
+      allowed.emplace_back(attribute.name);
+      if (attribute.required) required.emplace_back(attribute.name);
+      EXPECT_TRUE(at(*instruction, {"properties", attribute.name})) << attribute.name;
+    }
+    EXPECT_EQ(texts(at(rule, {"then", "propertyNames", "enum"})), allowed) << schema.name;
+    std::vector<std::string> listed = texts(at(rule, {"then", "required"}));
+    if (!listed.empty() && listed.back() == "type") listed.pop_back();  // of ops whose type is declared
+    EXPECT_EQ(listed, required) << schema.name;
+  }
 }
 
 TEST(ReadJson, MissingFileIsAFinding) {
