@@ -39,10 +39,11 @@ Report missing_reduction(const ir::SourceFile& source) {
   diagnostic.found = "sum over s in [512*tp, 512*tp + 512)";
   diagnostic.places = 98;
   const ir::Span line = find_span(source, "{\"op\": \"mul\"");
-  diagnostic.fix = ir::Fix{"all-reduce `dg` over `tp` before it is read",
-                           {{{line.begin, line.begin}, "{\"op\": \"all_reduce\", \"in\": [\"dg\"], \"out\": [\"dg2\"]},\n"},
-                            {find_span(source, "\"dg\"", 1), "\"dg2\""}},
-                           ir::Applicability::verified};
+  diagnostic.fix =
+      ir::Fix{"all-reduce `dg` over `tp` before it is read",
+              {{{line.begin, line.begin}, "{\"op\": \"all_reduce\", \"in\": [\"dg\"], \"out\": [\"dg2\"]},\n"},
+               {find_span(source, "\"dg\"", 1), "\"dg2\""}},
+              ir::Applicability::verified};
   Report report;
   report.verdict = Verdict::not_equivalent;
   report.diagnostics.push_back(diagnostic);
@@ -93,7 +94,8 @@ TEST(RenderText, WithoutSourceTheInstructionIsShown) {
   TextOptions options;
   options.timing = false;
   const std::string text = full(missing_reduction(source), nullptr, options);
-  EXPECT_NE(text.find("--> in-memory plan\n    = in:       mul -> u\n    = read here as replicated"), std::string::npos) << text;
+  EXPECT_NE(text.find("--> in-memory plan\n    = in:       mul -> u\n    = read here as replicated"), std::string::npos)
+      << text;
   EXPECT_EQ(text.find("3.8 s"), std::string::npos);
   EXPECT_NE(text.find("help: all-reduce `dg`"), std::string::npos);
 }
@@ -122,7 +124,8 @@ TEST(RenderText, VerdictLines) {
   report.verdict = Verdict::equivalent;
   report.obligations = {611, 0, 0, 71};
   report.statistics.seconds = 0.25;
-  EXPECT_EQ(verdict_line(report, true), "plan is equivalent to its reference: 611 obligations proved (71 by Z3), 0 unknown; 0.25 s");
+  EXPECT_EQ(verdict_line(report, true),
+            "plan is equivalent to its reference: 611 obligations proved (71 by Z3), 0 unknown; 0.25 s");
   report.verdict = Verdict::unknown;
   report.obligations.unknown = 1;
   report.unknown_reason = "time limit of 5 s reached at `dx`";
@@ -135,7 +138,8 @@ TEST(RenderText, VerdictLines) {
 }
 
 TEST(RenderText, HostileBytesDoNotReachTheTerminal) {
-  const ir::SourceFile source("a\033[31m.json", "{\"a\033[2J\xE2\x80\xAE\xFF\tb\": \"gr\xC3\xB6\xC3\x9F\", \"c\": 1}\n");
+  const ir::SourceFile source("a\033[31m.json",
+                              "{\"a\033[2J\xE2\x80\xAE\xFF\tb\": \"gr\xC3\xB6\xC3\x9F\", \"c\": 1}\n");
   Report report;
   report.verdict = Verdict::invalid;
   ir::Diagnostic diagnostic;
@@ -148,8 +152,9 @@ TEST(RenderText, HostileBytesDoNotReachTheTerminal) {
   EXPECT_EQ(text.find('\a'), std::string::npos) << text;
   EXPECT_EQ(text.find("\xE2\x80\xAE"), std::string::npos) << text;
   // One column for each hidden thing, one for each umlaut: the caret stands under "c".
-  EXPECT_NE(text.find("  1 | {\"a?[2J?? b\": \"gr\xC3\xB6\xC3\x9F\", \"c\": 1}\n    |                       ^^^ here\n"),
-            std::string::npos)
+  EXPECT_NE(
+      text.find("  1 | {\"a?[2J?? b\": \"gr\xC3\xB6\xC3\x9F\", \"c\": 1}\n    |                       ^^^ here\n"),
+      std::string::npos)
       << text;
 }
 
@@ -182,7 +187,9 @@ TEST(RenderText, SpansThatCrossLinesOrEndTheFileAreCut) {
   diagnostic.labels = {{{6, size}, "whole list", true}, {{size - 1, size}, "end", false}};
   report.diagnostics.push_back(diagnostic);
   const std::string text = full(report, &source);
-  EXPECT_NE(text.find("  1 | {\"a\": [\n    |       ^ whole list\n... |\n  3 | 2]}\n    |   - end\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("  1 | {\"a\": [\n    |       ^ whole list\n... |\n  3 | 2]}\n    |   - end\n"),
+            std::string::npos)
+      << text;
 }
 
 TEST(RenderText, EditsApplyInFileOrder) {

@@ -20,7 +20,9 @@ struct Case {
   std::string expect;
 };
 
-void PrintTo(const Case& example, std::ostream* out) { *out << example.name; }
+void PrintTo(const Case& example, std::ostream* out) {
+  *out << example.name;
+}
 
 std::vector<Case> all_examples() {
   std::vector<Case> cases;
@@ -48,7 +50,8 @@ TEST_P(RuleExamples, AreJudgedAsThePageSays) {
     report.diagnostics = sink.take();
   }
   std::string found;
-  for (const ir::Diagnostic& diagnostic : report.diagnostics) found += diagnostic.code + ": " + diagnostic.message + "\n";
+  for (const ir::Diagnostic& diagnostic : report.diagnostics)
+    found += diagnostic.code + ": " + diagnostic.message + "\n";
   if (example.expect == "equivalent") {
     EXPECT_EQ(report.verdict, Verdict::equivalent) << found;
     return;
@@ -64,8 +67,8 @@ INSTANTIATE_TEST_SUITE_P(Pages, RuleExamples, testing::ValuesIn(all_examples()),
 TEST(RuleExamples, EveryCodeThatAPlanFileCanShowHasOne) {
   // Codes of configurations and of the bundled planner (SP002x, SP003x), of documents built in memory, and those that
   // depend on limits and time.
-  const std::set<std::string, std::less<>> without = {"SP0122", "SP0120", "SP0209", "SP0901", "SP0902",
-                                                      "SP0903", "SP0904", "SP0906"};
+  const std::set<std::string, std::less<>> without = {"SP0122", "SP0120", "SP0209", "SP0901",
+                                                      "SP0902", "SP0903", "SP0904", "SP0906"};
   for (const Rule& rule : rules()) {
     const bool configuration = rule.code.starts_with("SP002") || rule.code.starts_with("SP003");
     EXPECT_EQ(rule_examples(rule).empty(), configuration || without.contains(rule.code)) << rule.code;

@@ -27,7 +27,8 @@ TEST(Rules, CodesAreInOrderAndHaveAFamily) {
     EXPECT_TRUE(rule.code.starts_with("SP")) << rule.code;
     EXPECT_LT(previous, rule.code);
     previous = rule.code;
-    EXPECT_EQ(rule.name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-"), std::string_view::npos) << rule.name;
+    EXPECT_EQ(rule.name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-"), std::string_view::npos)
+        << rule.name;
     EXPECT_TRUE(rule.summary.ends_with('.')) << rule.code << ": " << rule.summary;
     const bool is_warning = rule.severity == ir::Severity::warning;
     EXPECT_EQ(is_warning, rule.code.starts_with("SP06")) << rule.code;
