@@ -109,7 +109,7 @@ TermId TermPool::apply_exp(TermId argument) {
         if (ir::sign(m.coefficient) > 0) return zero_;
         return raw_apply(Function::exp, {argument});
       }
-      if (f.function == Function::log && m.coefficient.is_integer()) {
+      if (f.function == Function::log && m.coefficient.is_integer() && m.coefficient.num <= 64 && m.coefficient.num >= -64) {
         const TermId x = f.arguments[0];
         require(Obligation::Kind::nonzero, x);
         require(Obligation::Kind::nonnegative, x);

@@ -47,7 +47,7 @@ TermId TermPool::range(IndexId e, std::int64_t lo, std::int64_t hi) {
     if (lo != -kUnbounded && lo <= node.lo) lo = -kUnbounded;
     if (hi != kUnbounded && hi >= node.hi) hi = kUnbounded;
     if (lo == -kUnbounded && hi == kUnbounded) return one_;
-    if (lo > hi || (bounded(lo) && lo > node.hi) || (bounded(hi) && hi < node.lo)) return zero_;
+    if (lo > hi || (lo != -kUnbounded && lo > node.hi) || (hi != kUnbounded && hi < node.lo)) return zero_;
     // Content and sign.
     std::int64_t content = 0;
     for (const auto& [a, k] : node.terms) content = std::gcd(content, k);
@@ -205,7 +205,41 @@ TermId TermPool::by_cases_under(const std::vector<TermId>& arguments, std::vecto
 }
 
 std::pair<std::int64_t, std::int64_t> TermPool::bounds_under(IndexId e, const std::vector<TermId>& guards) {
+  return bounds_under(e, guards, 0);
+}
+
+// Divisions and moduli are bounded through what they contain: e in [lo, hi] gives e div c in [lo div c, hi div c],
+// and e mod c = e - c*q if both ends have the quotient q.
+std::pair<std::int64_t, std::int64_t> TermPool::bounds_under(IndexId e, const std::vector<TermId>& guards, int nesting) {
   std::int64_t lo = index(e).lo, hi = index(e).hi;
+  if (nesting < 3) {
+    const IndexNode node_copy = index(e);
+    std::int64_t sum_lo = node_copy.constant, sum_hi = node_copy.constant;
+    bool tightened = false;
+    for (const auto& [a, k] : node_copy.terms) {
+      const IndexAtom at = atom(a);
+      std::int64_t atom_lo = at.lo, atom_hi = at.hi;
+      if (at.kind == AtomKind::floor_div || at.kind == AtomKind::modulo) {
+        const auto [inner_lo, inner_hi] = bounds_under(at.inner, guards, nesting + 1);
+        const std::int64_t q_lo = floor_div(inner_lo, at.divisor), q_hi = floor_div(inner_hi, at.divisor);
+        if (at.kind == AtomKind::floor_div) {
+          atom_lo = std::max(atom_lo, q_lo);
+          atom_hi = std::min(atom_hi, q_hi);
+          tightened = true;
+        } else if (q_lo == q_hi) {
+          atom_lo = checked_add(inner_lo, -checked_mul(q_lo, at.divisor));
+          atom_hi = checked_add(inner_hi, -checked_mul(q_lo, at.divisor));
+          tightened = true;
+        }
+      }
+      sum_lo = checked_add(sum_lo, checked_mul(k, k > 0 ? atom_lo : atom_hi));
+      sum_hi = checked_add(sum_hi, checked_mul(k, k > 0 ? atom_hi : atom_lo));
+    }
+    if (tightened) {
+      lo = std::max(lo, sum_lo);
+      hi = std::min(hi, sum_hi);
+    }
+  }
   // e = k*form + rest for a guard lo <= form <= hi gives e in k*[lo, hi] + [rest]. Two rounds of nesting let
   // two guards combine.
   const std::function<void(IndexId, std::int64_t, std::int64_t, int, std::size_t)> tighten =

@@ -25,6 +25,14 @@ std::int64_t coefficient_of(const std::vector<LinearTerm>& terms, AtomId atom) {
   return 0;
 }
 
+// Every number of an interned index term is below 2^62, so that negations and sums with one more such number,
+// of which there are many here and in guards, cannot wrap.
+std::int64_t within_limit(std::int64_t x) {
+  constexpr std::int64_t kLimit = std::int64_t{1} << 62;
+  if (x >= kLimit || x <= -kLimit) throw std::overflow_error("index term exceeds 62 bits");
+  return x;
+}
+
 void clear_coefficient(std::vector<LinearTerm>& terms, AtomId atom) {
   for (auto& [a, k] : terms)
     if (a == atom) k = 0;
@@ -80,12 +88,13 @@ IndexId TermPool::intern_index(std::int64_t constant, std::vector<LinearTerm> te
   });
   if (found >= 0) return IndexId{found};
   IndexNode node;
-  node.constant = node.lo = node.hi = constant;
+  node.constant = node.lo = node.hi = within_limit(constant);
   node.free = VarSetId{0};
   for (const auto& [a, k] : terms) {
     const IndexAtom& at = atom(a);
-    node.lo = checked_add(node.lo, checked_mul(k, k > 0 ? at.lo : at.hi));
-    node.hi = checked_add(node.hi, checked_mul(k, k > 0 ? at.hi : at.lo));
+    within_limit(k);
+    node.lo = within_limit(checked_add(node.lo, checked_mul(k, k > 0 ? at.lo : at.hi)));
+    node.hi = within_limit(checked_add(node.hi, checked_mul(k, k > 0 ? at.hi : at.lo)));
     node.free = union_of(node.free, at.free);
   }
   node.terms = std::move(terms);
@@ -143,7 +152,7 @@ bool TermPool::recombine(std::int64_t& constant, std::vector<LinearTerm>& terms)
       // f*e - f*c*(e div c) = f*(e mod c)
       const IndexId e = atom(a).inner;
       const std::int64_t c = atom(a).divisor;
-      const std::int64_t f = -k / c;
+      const std::int64_t f = -(k / c);
       if (contains_multiple(e, f, a)) {
         clear_coefficient(terms, a);
         for (const auto& [q, unused] : index(e).terms) clear_coefficient(terms, q);

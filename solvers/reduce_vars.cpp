@@ -52,7 +52,7 @@ bool TermPool::merge_variables(std::vector<VarId>& vars, TermId& body, FreshScop
         const std::int64_t ka = coefficient(e, a), kb = coefficient(e, b);
         if (ka == 0 || kb == 0) continue;
         forward = forward || ka == checked_mul(eb, kb);
-        backward = backward || ka == -checked_mul(eb, kb);
+        backward = backward || ka == checked_mul(-eb, kb);
       }
       for (const bool reversed : {false, true}) {
         if (reversed ? !backward : !forward) continue;

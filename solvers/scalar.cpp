@@ -191,6 +191,8 @@ std::size_t position_of(const std::vector<Factor>& factors, TermId term) {
   return i;
 }
 
+constexpr std::int32_t kMaxPower = 1 << 30;  // half of what fits: powers can be negated and added
+
 bool less_factors(const Monomial& a, const Monomial& b) { return a.factors < b.factors; }
 
 }  // namespace
@@ -262,6 +264,7 @@ void TermPool::multiply_factor(std::vector<Monomial>& result, Monomial left, Fac
       else require(Obligation::Kind::nonzero, factor.term);
     }
     power += old;
+    if (power > kMaxPower || power < -kMaxPower) throw std::overflow_error("power of a factor exceeds 2^30");
     left.factors.erase(left.factors.begin() + static_cast<std::ptrdiff_t>(at));
   }
   if (power == 0) {
@@ -417,7 +420,10 @@ bool TermPool::merge_index_values(std::vector<Monomial>& monomials) {
   for (auto& [guards, members_of_group] : groups) {
     if (members_of_group.size() < 2) continue;
     std::int64_t denominator = 1;
-    for (std::size_t i : members_of_group) denominator = std::lcm(denominator, monomials[i].coefficient.den);
+    for (std::size_t i : members_of_group) {
+      const std::int64_t den = monomials[i].coefficient.den;
+      denominator = checked_mul(denominator, den / std::gcd(denominator, den));
+    }
     IndexId total = index_constant(0);
     for (std::size_t i : members_of_group) {
       const Rational& c = monomials[i].coefficient;

@@ -3,7 +3,9 @@
 
 #include <cmath>
 #include <functional>
+#include <iostream>
 #include <memory>
+#include <stdexcept>
 
 #include "tests/unit/solvers/term_generator.h"
 
@@ -30,6 +32,9 @@ void fuzz(int cases, Shape shape, std::size_t points, const std::function<Term(T
     } catch (const BudgetExceeded&) {
       ++tally.over_budget;
       continue;
+    } catch (const std::overflow_error&) {  // a large power of a rational
+      ++tally.over_budget;
+      continue;
     }
     const TensorContents contents = hashed_contents(pool, seed);
     for (const Assignment& values : assignments(pool, generator.free_vars(), points, random)) {
@@ -44,7 +49,6 @@ void fuzz(int cases, Shape shape, std::size_t points, const std::function<Term(T
                                           << to_string(pool, raw) << "\n-> " << pool.to_string(built);
     }
   }
-  ::testing::Test::RecordProperty("compared", std::to_string(tally.compared));
   std::cout << "compared " << tally.compared << ", undefined " << tally.undefined << ", over budget " << tally.over_budget << "\n";
   // Otherwise the test compares too little to mean anything.
   EXPECT_GT(tally.compared, 2 * tally.undefined);
