@@ -250,6 +250,9 @@ class TermPool {
   // --- guards as facts (bounds.cpp)
   // Interval of e when the guard terms all hold; never wider than the static one.
   std::pair<std::int64_t, std::int64_t> bounds_under(IndexId e, const std::vector<TermId>& guards);
+  // A term equal to `term` wherever all guards hold, with the divisions and moduli that they decide (assume.cpp).
+  TermId assume(TermId term, const std::vector<TermId>& guards);
+  IndexId assume_index(IndexId e, const std::vector<TermId>& guards);
   bool is_guard(TermId term) const { return node(term).kind == TermKind::range; }
 
   // --- side conditions used so far
@@ -311,6 +314,7 @@ class TermPool {
   TermId reduce_connected_sum(std::vector<VarId> vars, TermId body, int splits);
   TermId reduce_max(std::vector<VarId> vars, TermId body, int splits);
   TermId substitute_uncached(TermId term, Substitution& substitution);
+  std::pair<std::int64_t, std::int64_t> bounds_under(IndexId e, const std::vector<TermId>& guards, int nesting);
   void tick();
 
   PoolLimits limits_;
