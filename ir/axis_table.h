@@ -18,7 +18,7 @@ class AxisTable {
   // The meshes must outlive the table and stay where they are.
   explicit AxisTable(const std::vector<Mesh>& meshes);
 
-  std::int64_t size(std::string_view axis) const;    // 0: no such axis
+  std::int64_t size(std::string_view axis) const;  // 0: no such axis
   bool has(std::string_view axis) const { return axes_.contains(axis); }
   const std::vector<std::string_view>& names() const { return names_; }  // each once, in order of declaration
 

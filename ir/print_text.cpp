@@ -11,7 +11,9 @@ namespace shardproof::ir {
 
 namespace {
 
-std::string name_of(const Program& program, ValueId id) { return id.valid() ? "%" + program.value(id).name : "%?"; }
+std::string name_of(const Program& program, ValueId id) {
+  return id.valid() ? "%" + program.value(id).name : "%?";
+}
 
 template <typename T, typename Text>
 std::string joined(const std::vector<T>& list, Text text, std::string_view separator = ", ") {
@@ -33,19 +35,27 @@ std::string attribute_text(const AttrValue& value) {
         if constexpr (std::is_same_v<T, Rational> || std::is_same_v<T, CoordExpr>) return to_string(v);
         if constexpr (std::is_same_v<T, std::vector<Rational>>) {
           if (v.size() > 8) return "(" + std::to_string(v.size()) + " numbers)";
-          return "(" + joined(v, [](const Rational& r) { return to_string(r); }, ",") + ")";
+          return "(" +
+                 joined(
+                     v, [](const Rational& r) { return to_string(r); }, ",") +
+                 ")";
         }
         if constexpr (std::is_same_v<T, std::string>) return v;
         if constexpr (std::is_same_v<T, std::vector<std::string>>) {
-          return joined(v, [](const std::string& s) { return s; }, ",");
+          return joined(
+              v, [](const std::string& s) { return s; }, ",");
         }
         if constexpr (std::is_same_v<T, bool>) return v ? "yes" : "no";
         if constexpr (std::is_same_v<T, std::vector<CoordExpr>>) {
-          return "(" + joined(v, [](const CoordExpr& e) { return to_string(e); }, ",") + ")";
+          return "(" +
+                 joined(
+                     v, [](const CoordExpr& e) { return to_string(e); }, ",") +
+                 ")";
         }
         if constexpr (std::is_same_v<T, std::vector<std::vector<std::int64_t>>>) {
           if (v.size() > 4) return std::to_string(v.size()) + " groups";
-          return joined(v, [&](const std::vector<std::int64_t>& group) { return "{" + joined(group, integer, ",") + "}"; }, "");
+          return joined(
+              v, [&](const std::vector<std::int64_t>& group) { return "{" + joined(group, integer, ",") + "}"; }, "");
         }
         return {};
       },
@@ -64,7 +74,8 @@ std::string operation_text(const Instruction& instruction) {
   const bool bare = attributes.size() == 1 && (instruction.op == OpCode::einsum || instruction.op == OpCode::compare ||
                                                instruction.op == OpCode::cast || instruction.op == OpCode::constant);
   text += '[';
-  text += joined(attributes, [&](const auto& entry) { return (bare ? "" : entry.first + "=") + attribute_text(entry.second); });
+  text += joined(attributes,
+                 [&](const auto& entry) { return (bare ? "" : entry.first + "=") + attribute_text(entry.second); });
   return text + ']';
 }
 
@@ -149,9 +160,14 @@ std::string TextPrinter::part_text(const std::string& name, const Placement& pla
 
 std::string TextPrinter::binding_text(const Binding& binding) const {
   if (!binding.fused.empty()) {
-    std::string text = "fused {" + joined(binding.fused, [&](const FusedPart& part) { return part_text(part.of, part.placement); }, "; ") + "}";
+    std::string text =
+        "fused {" +
+        joined(
+            binding.fused, [&](const FusedPart& part) { return part_text(part.of, part.placement); }, "; ") +
+        "}";
     if (!binding.role.empty()) text = binding.role + " of " + text;
-    if (!binding.placement.partial.empty() || !binding.placement.owned.empty()) text += ", " + describe(binding.placement);
+    if (!binding.placement.partial.empty() || !binding.placement.owned.empty())
+      text += ", " + describe(binding.placement);
     return text;
   }
   if (!binding.buffer.empty()) return binding.role + " in buffer " + part_text(binding.buffer, binding.placement);
@@ -163,12 +179,14 @@ void TextPrinter::print() {
   out_ << "plan " << (plan.name.empty() ? "(no name)" : plan.name) << "\n";
   for (const Mesh& mesh : plan.meshes) {
     out_ << "mesh " << mesh.name << ": "
-         << joined(mesh.axes, [](const MeshAxis& axis) { return axis.name + "=" + std::to_string(axis.size); }, " ") << ", "
-         << ranks_text(mesh) << " ranks" << (mesh.devices.empty() ? "" : ", explicit device order") << "\n";
+         << joined(
+                mesh.axes, [](const MeshAxis& axis) { return axis.name + "=" + std::to_string(axis.size); }, " ")
+         << ", " << ranks_text(mesh) << " ranks" << (mesh.devices.empty() ? "" : ", explicit device order") << "\n";
   }
   if (plan.schedule) {
     const Schedule& schedule = *plan.schedule;
-    out_ << "schedule " << (schedule.actions.empty() ? schedule.generator : std::to_string(schedule.actions.size()) + " explicit rows")
+    out_ << "schedule "
+         << (schedule.actions.empty() ? schedule.generator : std::to_string(schedule.actions.size()) + " explicit rows")
          << ": " << schedule.microbatches << " microbatches, " << schedule.virtual_stages << " virtual stages\n";
   }
   for (const RngStream& stream : plan.rng) {
@@ -180,7 +198,8 @@ void TextPrinter::print() {
   for (const StageProgram& each : plan.stages) stage(each);
   if (!plan.checkpoint.empty()) {
     out_ << "\ncheckpoint\n";
-    for (const CheckpointEntry& entry : plan.checkpoint) out_ << "  " << entry.key << " = " << entry.state << " in " << entry.file << "\n";
+    for (const CheckpointEntry& entry : plan.checkpoint)
+      out_ << "  " << entry.key << " = " << entry.state << " in " << entry.file << "\n";
   }
   for (const std::string& note : plan.notes) out_ << "note: " << note << "\n";
 }
@@ -192,7 +211,10 @@ void TextPrinter::buffer(const FlatBuffer& buffer) {
     if (member.fused.empty()) {
       out_ << part_text(member.param, member.placement);
     } else {
-      out_ << "fused {" << joined(member.fused, [&](const FusedPart& part) { return part_text(part.of, part.placement); }, "; ") << "}";
+      out_ << "fused {"
+           << joined(
+                  member.fused, [&](const FusedPart& part) { return part_text(part.of, part.placement); }, "; ")
+           << "}";
     }
     out_ << "\n";
   }
@@ -224,7 +246,10 @@ void TextPrinter::stage(const StageProgram& stage) {
   out_ << "\nstage " << stage.name;
   if (!stage.where.empty()) {
     out_ << " where " << joined(stage.where, [](const OwnedAxis& axis) {
-      return axis.axis + " in {" + joined(axis.coordinates, [](std::int64_t c) { return std::to_string(c); }, ",") + "}";
+      return axis.axis + " in {" +
+             joined(
+                 axis.coordinates, [](std::int64_t c) { return std::to_string(c); }, ",") +
+             "}";
     });
   }
   out_ << ": " << program.body.size() << " instructions\n";
@@ -239,7 +264,8 @@ void TextPrinter::stage(const StageProgram& stage) {
   }
   body(program, program.body, "  ");
   for (const PlanOutput& output : stage.outputs) {
-    out_ << "  output " << output.name << " = " << name_of(program, output.value) << " = " << binding_text(output.binding) << "\n";
+    out_ << "  output " << output.name << " = " << name_of(program, output.value) << " = "
+         << binding_text(output.binding) << "\n";
   }
 }
 
@@ -247,7 +273,8 @@ void TextPrinter::body(const Program& program, const std::vector<Instruction>& b
   std::vector<std::size_t> signatures;
   signatures.reserve(body.size());
   for (const Instruction& instruction : body) {
-    signatures.push_back(std::hash<std::string>{}(operation_text(instruction) + " : " + types_text(program, instruction)));
+    signatures.push_back(
+        std::hash<std::string>{}(operation_text(instruction) + " : " + types_text(program, instruction)));
   }
   for (const Repeat& repeat : find_repeats(signatures)) {
     for (std::size_t i = repeat.first; i < repeat.first + repeat.length; ++i) {
@@ -257,8 +284,8 @@ void TextPrinter::body(const Program& program, const std::vector<Instruction>& b
       out_ << "\n";
       if (instruction.region == nullptr) continue;
       for (const Carry& carry : instruction.region->carries) {
-        out_ << indent << "  carry " << name_of(program, carry.argument) << " = " << name_of(program, carry.init) << ", then "
-             << name_of(program, carry.next) << "\n";
+        out_ << indent << "  carry " << name_of(program, carry.argument) << " = " << name_of(program, carry.init)
+             << ", then " << name_of(program, carry.next) << "\n";
       }
       this->body(program, instruction.region->body, indent + "  ");
     }
@@ -280,6 +307,8 @@ std::string describe(const Program& program, const Instruction& instruction) {
   return text;
 }
 
-void print_text(const Document& document, std::ostream& out) { TextPrinter(document, out).print(); }
+void print_text(const Document& document, std::ostream& out) {
+  TextPrinter(document, out).print();
+}
 
 }  // namespace shardproof::ir

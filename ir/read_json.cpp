@@ -63,21 +63,23 @@ void DocumentReader::each(const Fields& fields, std::string_view key, Read read)
 
 void DocumentReader::read(JsonRef root) {
   static constexpr std::array<std::string_view, 16> known = {
-      "shardproof", "$schema", "name",   "meshes", "mesh",    "reference", "buffers",    "rng",
-      "stages",     "inputs",  "state",  "outputs", "body",   "schedule",  "checkpoint", "notes"};
+      "shardproof", "$schema", "name",  "meshes",  "mesh", "reference", "buffers",    "rng",
+      "stages",     "inputs",  "state", "outputs", "body", "schedule",  "checkpoint", "notes"};
   if (root->kind == JsonKind::object) {
     // A file of another version may have any fields: say only that.
     for (JsonRef field : root) {
-      if (field->key == "shardproof" && field->kind == JsonKind::number && field->text != std::to_string(format_version)) {
-        return findings_.error("SP0011", "unsupported-version", "this plan format version is not supported", field->span,
-                               std::to_string(format_version), std::string(field->text.substr(0, 20)));
+      if (field->key == "shardproof" && field->kind == JsonKind::number &&
+          field->text != std::to_string(format_version)) {
+        return findings_.error("SP0011", "unsupported-version", "this plan format version is not supported",
+                               field->span, std::to_string(format_version), std::string(field->text.substr(0, 20)));
       }
     }
   }
   const Fields fields(findings_, root, "plan file", known);
   if (!fields.is_object() || !read_version(fields)) return;
   Plan& plan = document_.plan;
-  if (const auto name = fields.find("name")) plan.name = read_text(findings_, *name, "field `name`").value_or(std::string{});
+  if (const auto name = fields.find("name"))
+    plan.name = read_text(findings_, *name, "field `name`").value_or(std::string{});
   read_meshes(fields);
   axes_ = AxisTable(plan.meshes);
   if (const auto reference = fields.required("reference")) read_reference(*reference);
@@ -112,7 +114,8 @@ void DocumentReader::read_meshes(const Fields& fields) {
   each(fields, "meshes", [&](JsonRef item) { plan.meshes.push_back(read_mesh(findings_, item)); });
   if (const auto mesh = fields.find("mesh")) {
     if (fields.find("meshes")) {
-      findings_.error("SP0005", "bad-value", "`mesh` is the short form of `meshes`", mesh->node().key_span, "one of the two");
+      findings_.error("SP0005", "bad-value", "`mesh` is the short form of `meshes`", mesh->node().key_span,
+                      "one of the two");
     } else {
       plan.meshes.push_back(read_mesh_axes(findings_, *mesh));
       plan.meshes.back().name = "mesh";
@@ -128,7 +131,8 @@ std::string DocumentReader::entry_name(const Fields& fields) {
   return read_name(findings_, *name, "field `name`").value_or(std::string{});
 }
 
-ValueId DocumentReader::define_entry(const Fields& fields, ProgramReader& program, const std::optional<TensorType>& inferred) {
+ValueId DocumentReader::define_entry(const Fields& fields, ProgramReader& program,
+                                     const std::optional<TensorType>& inferred) {
   const auto name = fields.find("name");
   std::optional<TensorType> type = inferred;
   if (const auto written = fields.find("type")) {
@@ -137,7 +141,8 @@ ValueId DocumentReader::define_entry(const Fields& fields, ProgramReader& progra
   return name ? program.define(*name, type) : ValueId{};
 }
 
-ValueId DocumentReader::resolve_entry(const Fields& fields, ProgramReader& program, std::string_view key, bool default_to_name) {
+ValueId DocumentReader::resolve_entry(const Fields& fields, ProgramReader& program, std::string_view key,
+                                      bool default_to_name) {
   auto value = default_to_name ? fields.find(key) : fields.required(key);
   if (!value && default_to_name) value = fields.find("name");
   return value ? program.resolve(*value) : ValueId{};
@@ -179,8 +184,10 @@ void DocumentReader::read_reference(JsonRef object) {
     if (!entry.find("type")) entry.required("type");
     state.value = define_entry(entry, program, std::nullopt);
     state.span = entry.head();
-    if (const auto role = entry.find("role")) state.role = read_name(findings_, *role, "field `role`").value_or(std::string{});
-    if (const auto param = entry.find("param")) state.param = read_name(findings_, *param, "field `param`").value_or(std::string{});
+    if (const auto role = entry.find("role"))
+      state.role = read_name(findings_, *role, "field `role`").value_or(std::string{});
+    if (const auto param = entry.find("param"))
+      state.param = read_name(findings_, *param, "field `param`").value_or(std::string{});
     reference.state.push_back(std::move(state));
     state_entries.push_back(item);
   });
@@ -229,16 +236,18 @@ void DocumentReader::read_stages(const Fields& fields) {
   } else if (short_form) {
     read_stage(fields, "main");
   }
-  if (document_.plan.meshes.empty() && !document_.plan.stages.empty()) findings_.missing_field(fields.object(), "meshes", "plan");
+  if (document_.plan.meshes.empty() && !document_.plan.stages.empty())
+    findings_.missing_field(fields.object(), "meshes", "plan");
 }
 
 void DocumentReader::read_stage(const Fields& fields, std::string_view name) {
-  static constexpr std::array<std::string_view, 12> input_known = {"name", "type", "of",      "fused", "fuse_axis", "buffer",
-                                                                   "role", "mesh", "dims",    "partial", "owned",   "pad_value"};
-  static constexpr std::array<std::string_view, 14> state_known = {"name", "type",   "of",   "fused",   "fuse_axis", "buffer", "role",
-                                                                   "mesh", "dims", "partial", "owned", "pad_value", "device", "next"};
-  static constexpr std::array<std::string_view, 12> output_known = {"name", "value", "of",     "fused",   "fuse_axis", "buffer",
-                                                                    "role", "mesh",  "dims",   "partial", "owned",     "pad_value"};
+  static constexpr std::array<std::string_view, 12> input_known = {
+      "name", "type", "of", "fused", "fuse_axis", "buffer", "role", "mesh", "dims", "partial", "owned", "pad_value"};
+  static constexpr std::array<std::string_view, 14> state_known = {
+      "name", "type", "of",      "fused", "fuse_axis", "buffer", "role",
+      "mesh", "dims", "partial", "owned", "pad_value", "device", "next"};
+  static constexpr std::array<std::string_view, 12> output_known = {
+      "name", "value", "of", "fused", "fuse_axis", "buffer", "role", "mesh", "dims", "partial", "owned", "pad_value"};
   StageProgram& stage = document_.plan.stages.emplace_back();
   stage.name = name;
   stage.span = fields.head();
@@ -274,7 +283,8 @@ void DocumentReader::read_stage(const Fields& fields, std::string_view name) {
     if (const auto device = entry.find("device")) {
       const auto read = read_text(findings_, *device, "field `device`");
       if (read) state.device = *read;
-      if (read && *read != "accelerator" && *read != "host") findings_.bad_value(*device, "unknown device", "accelerator or host");
+      if (read && *read != "accelerator" && *read != "host")
+        findings_.bad_value(*device, "unknown device", "accelerator or host");
     }
     state.span = entry.head();
     stage.state.push_back(std::move(state));
@@ -334,7 +344,8 @@ void DocumentReader::read_schedule(JsonRef object) {
   const auto generator = fields.find("generator");
   const auto actions = fields.find("actions");
   if (generator.has_value() == actions.has_value()) {
-    findings_.error("SP0003", "missing-field", "a schedule is generated or listed", fields.head(), "one of `generator` and `actions`");
+    findings_.error("SP0003", "missing-field", "a schedule is generated or listed", fields.head(),
+                    "one of `generator` and `actions`");
   }
   if (generator) schedule.generator = read_name(findings_, *generator, "field `generator`").value_or(std::string{});
   if (const auto count = fields.required("microbatches")) {
@@ -344,10 +355,12 @@ void DocumentReader::read_schedule(JsonRef object) {
     schedule.virtual_stages = read_integer(findings_, *count, "field `virtual_stages`").value_or(1);
   }
   if (actions) {
-    schedule.actions = read_list<std::vector<std::string>>(
-        findings_, *actions, "field `actions`", false, [](Findings& findings, JsonRef row, std::string_view what) {
-          return read_list<std::string>(findings, row, what, false, read_text);
-        }).value_or(schedule.actions);
+    schedule.actions =
+        read_list<std::vector<std::string>>(findings_, *actions, "field `actions`", false,
+                                            [](Findings& findings, JsonRef row, std::string_view what) {
+                                              return read_list<std::string>(findings, row, what, false, read_text);
+                                            })
+            .value_or(schedule.actions);
   }
   document_.plan.schedule = std::move(schedule);
 }
@@ -361,12 +374,14 @@ void DocumentReader::read_checkpoint(JsonRef array) {
     if (!fields.is_object()) continue;
     CheckpointEntry entry;
     entry.span = fields.head();
-    if (const auto key = fields.required("key")) entry.key = read_name(findings_, *key, "field `key`").value_or(std::string{});
+    if (const auto key = fields.required("key"))
+      entry.key = read_name(findings_, *key, "field `key`").value_or(std::string{});
     if (const auto state = fields.required("state")) {
       entry.state = read_name(findings_, *state, "field `state`").value_or(std::string{});
       entry.span = state->node().span;
     }
-    if (const auto file = fields.required("file")) entry.file = read_name(findings_, *file, "field `file`").value_or(std::string{});
+    if (const auto file = fields.required("file"))
+      entry.file = read_name(findings_, *file, "field `file`").value_or(std::string{});
     document_.plan.checkpoint.push_back(std::move(entry));
   }
 }
@@ -380,7 +395,8 @@ std::uint32_t primary_begin(const Diagnostic& diagnostic) {
 
 }  // namespace
 
-std::optional<Document> read_document(std::shared_ptr<const SourceFile> source, DiagnosticSink& sink, const ReadLimits& limits) {
+std::optional<Document> read_document(std::shared_ptr<const SourceFile> source, DiagnosticSink& sink,
+                                      const ReadLimits& limits) {
   DiagnosticSink local;
   std::optional<Document> document(std::in_place);
   const std::optional<JsonTree> tree = parse_json(*source, limits, local);
@@ -421,7 +437,8 @@ std::shared_ptr<const SourceFile> read_source_file(const std::string& path, Diag
   }
   if (input->bad()) return fail("cannot read " + quoted(path));
   if (text.size() > limits.max_bytes) {
-    sink.error("SP0009", "limit-exceeded", quoted(path) + " is too large", Span{}, "at most " + std::to_string(limits.max_bytes) + " bytes");
+    sink.error("SP0009", "limit-exceeded", quoted(path) + " is too large", Span{},
+               "at most " + std::to_string(limits.max_bytes) + " bytes");
     return nullptr;
   }
   return std::make_shared<SourceFile>(path, std::move(text));

@@ -28,6 +28,7 @@ std::shared_ptr<const SourceFile> read_source_file(const std::string& path, Diag
                                                    const ReadLimits& limits = {});
 
 // Both in one.
-std::optional<Document> read_document_file(const std::string& path, DiagnosticSink& sink, const ReadLimits& limits = {});
+std::optional<Document> read_document_file(const std::string& path, DiagnosticSink& sink,
+                                           const ReadLimits& limits = {});
 
 }  // namespace shardproof::ir

@@ -14,10 +14,13 @@ constexpr std::size_t longest_name = 1024;
 
 std::string found_text(JsonRef value) {
   switch (value->kind) {
-    case JsonKind::text: return "string " + quoted(value->text);
+    case JsonKind::text:
+      return "string " + quoted(value->text);
     case JsonKind::number:
-    case JsonKind::boolean: return quoted(value->text);
-    default: return std::string(json_kind_name(value->kind));
+    case JsonKind::boolean:
+      return quoted(value->text);
+    default:
+      return std::string(json_kind_name(value->kind));
   }
 }
 
@@ -93,9 +96,8 @@ void Findings::unknown_field(JsonRef field, std::string_view what, std::span<con
   }
   diagnostic.found = quoted(field->key);
   if (const std::string_view near = nearest(field->key, known); !near.empty()) {
-    diagnostic.fix = Fix{"write " + quoted(near),
-                         {{field->key_span, "\"" + std::string(near) + "\""}},
-                         Applicability::plausible};
+    diagnostic.fix =
+        Fix{"write " + quoted(near), {{field->key_span, "\"" + std::string(near) + "\""}}, Applicability::plausible};
   }
   add(std::move(diagnostic));
 }
@@ -175,7 +177,9 @@ std::optional<JsonRef> Fields::required(std::string_view key) const {
   return field;
 }
 
-Span Fields::head() const { return {object_->span.begin, object_->span.begin + 1}; }
+Span Fields::head() const {
+  return {object_->span.begin, object_->span.begin + 1};
+}
 
 bool is_array(Findings& findings, JsonRef value, std::string_view what) {
   if (value->kind == JsonKind::array) return true;

@@ -25,13 +25,13 @@ class Findings {
  public:
   Findings(DiagnosticSink& sink, std::size_t max_errors) : sink_(&sink), max_errors_(max_errors) {}
 
-  void unknown_field(JsonRef field, std::string_view what, std::span<const std::string_view> known);   // SP0002
-  void missing_field(JsonRef object, std::string_view key, std::string_view what);                    // SP0003
-  void wrong_kind(JsonRef value, std::string_view what, std::string_view expected);                   // SP0004
+  void unknown_field(JsonRef field, std::string_view what, std::span<const std::string_view> known);    // SP0002
+  void missing_field(JsonRef object, std::string_view key, std::string_view what);                      // SP0003
+  void wrong_kind(JsonRef value, std::string_view what, std::string_view expected);                     // SP0004
   void bad_value(JsonRef value, std::string message, std::string expected = {}, std::string fix = {});  // SP0005
-  void duplicate_name(Span span, std::string_view what, std::string_view name, Span first);           // SP0006
+  void duplicate_name(Span span, std::string_view what, std::string_view name, Span first);             // SP0006
   void unknown_name(Span span, std::string_view what, std::string_view name,
-                    std::span<const std::string_view> known = {});                                    // SP0007
+                    std::span<const std::string_view> known = {});  // SP0007
   void add(Diagnostic diagnostic);
   void error(std::string code, std::string name, std::string message, Span span, std::string expected = {},
              std::string found = {}, std::string fix = {});
@@ -54,8 +54,8 @@ class Fields {
   Fields(Findings& findings, JsonRef value, std::string_view what, std::span<const std::string_view> known);
 
   bool is_object() const { return is_object_; }
-  std::optional<JsonRef> find(std::string_view key) const;       // absent: no finding
-  std::optional<JsonRef> required(std::string_view key) const;   // absent: SP0003
+  std::optional<JsonRef> find(std::string_view key) const;      // absent: no finding
+  std::optional<JsonRef> required(std::string_view key) const;  // absent: SP0003
   JsonRef object() const { return object_; }
   Span head() const;  // of the opening brace: a label for the whole object that stays on one line
 

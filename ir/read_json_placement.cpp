@@ -52,8 +52,8 @@ Mesh read_mesh_axes(Findings& findings, JsonRef axes) {
   mesh.span = {axes->span.begin, axes->span.begin + 1};
   if (!is_array(findings, axes, "field `axes`")) return mesh;
   if (axes->count > max_axes) {
-    findings.error("SP0009", "limit-exceeded", "the mesh has too many axes", mesh.span, "at most " + std::to_string(max_axes),
-                   std::to_string(axes->count));
+    findings.error("SP0009", "limit-exceeded", "the mesh has too many axes", mesh.span,
+                   "at most " + std::to_string(max_axes), std::to_string(axes->count));
     return mesh;
   }
   for (JsonRef pair : axes) {
@@ -88,7 +88,8 @@ Mesh read_mesh(Findings& findings, JsonRef object) {
     mesh.span = name->node().span;
   }
   if (const auto devices = fields.find("devices")) {
-    mesh.devices = read_list<std::int64_t>(findings, *devices, "field `devices`", false, read_integer).value_or(mesh.devices);
+    mesh.devices =
+        read_list<std::int64_t>(findings, *devices, "field `devices`", false, read_integer).value_or(mesh.devices);
   }
   return mesh;
 }
@@ -133,7 +134,8 @@ std::optional<Digit> PlacementReader::read_digit(JsonRef value, const Mesh& mesh
   digit.size = mesh.axes[*mesh.find_axis(digit.axis)].size;
   if (colon != std::string_view::npos) {
     const std::size_t close = text.find(')', colon);
-    const auto pre = close == std::string_view::npos ? std::nullopt : parse_int(text.substr(colon + 2, close - colon - 2));
+    const auto pre =
+        close == std::string_view::npos ? std::nullopt : parse_int(text.substr(colon + 2, close - colon - 2));
     const auto size = close == std::string_view::npos ? std::nullopt : parse_int(text.substr(close + 1));
     if (!pre || !size || *pre < 1 || *size < 1) {
       findings_.bad_value(value, "malformed sub-axis", "axis:(pre)size, such as tp:(2)4");
@@ -157,10 +159,14 @@ void PlacementReader::complete(DimLayout& layout, std::int64_t extent, std::size
   const std::int64_t total = layout.padded_extent > 0 ? layout.padded_extent : extent;
   if (total < 1) return;
   if (total % *have != 0) {
-    const std::int64_t padded = total > (std::int64_t{1} << 40) || *have > (std::int64_t{1} << 40) ? 0 : (total / *have + 1) * *have;
-    findings_.error("SP0102", "extent-mismatch", "dimension " + std::to_string(position) + " of extent " + std::to_string(total) +
-                    " is not divisible by its mesh axes", place->span, "a multiple of " + std::to_string(*have), std::to_string(total),
-                    padded > 0 ? "pad it: {\"digits\": [...], \"pad\": " + std::to_string(padded) + "}" : std::string{});
+    const std::int64_t padded =
+        total > (std::int64_t{1} << 40) || *have > (std::int64_t{1} << 40) ? 0 : (total / *have + 1) * *have;
+    findings_.error(
+        "SP0102", "extent-mismatch",
+        "dimension " + std::to_string(position) + " of extent " + std::to_string(total) +
+            " is not divisible by its mesh axes",
+        place->span, "a multiple of " + std::to_string(*have), std::to_string(total),
+        padded > 0 ? "pad it: {\"digits\": [...], \"pad\": " + std::to_string(padded) + "}" : std::string{});
     return;
   }
   if (total / *have > 1 || layout.digits.empty()) layout.digits.push_back({{}, 1, total / *have});
@@ -184,11 +190,14 @@ DimLayout PlacementReader::read_dim(JsonRef value, std::int64_t extent, std::siz
     }
     if (const auto pad = fields.find("pad")) {
       layout.padded_extent = read_integer(findings_, *pad, "field `pad`").value_or(0);
-      if (layout.padded_extent < 1) findings_.bad_value(*pad, "the padded extent is not positive", "the extent with padding");
+      if (layout.padded_extent < 1)
+        findings_.bad_value(*pad, "the padded extent is not positive", "the extent with padding");
     }
     if (const auto offsets = fields.find("offsets")) {
-      layout.offsets = read_list<std::int64_t>(findings_, *offsets, "field `offsets`", false, read_integer).value_or(layout.offsets);
-      if (layout.offsets.empty()) findings_.bad_value(*offsets, "a ragged dimension needs offsets", "one more than the axis size");
+      layout.offsets =
+          read_list<std::int64_t>(findings_, *offsets, "field `offsets`", false, read_integer).value_or(layout.offsets);
+      if (layout.offsets.empty())
+        findings_.bad_value(*offsets, "a ragged dimension needs offsets", "one more than the axis size");
     }
   } else if (is_array(findings_, value, "dimension layout")) {
     digits = value;
@@ -209,12 +218,13 @@ DimLayout PlacementReader::read_dim(JsonRef value, std::int64_t extent, std::siz
   return layout;
 }
 
-std::vector<DimLayout> PlacementReader::read_dims(JsonRef array, const Shape* extents, const Mesh& mesh, bool explicit_digits) {
+std::vector<DimLayout> PlacementReader::read_dims(JsonRef array, const Shape* extents, const Mesh& mesh,
+                                                  bool explicit_digits) {
   std::vector<DimLayout> dims;
   if (!is_array(findings_, array, "field `dims`")) return dims;
   if (extents != nullptr && extents->size() != array->count) {
-    findings_.error("SP0102", "extent-mismatch", "the placement has another number of dimensions than the tensor", array->span,
-                    std::to_string(extents->size()), std::to_string(array->count));
+    findings_.error("SP0102", "extent-mismatch", "the placement has another number of dimensions than the tensor",
+                    array->span, std::to_string(extents->size()), std::to_string(array->count));
     extents = nullptr;
   }
   for (JsonRef value : array) {
@@ -337,8 +347,8 @@ const TensorType* PlacementReader::target(JsonRef place, BindingKind kind, std::
   const bool scalar = place->kind != JsonKind::object && place->kind != JsonKind::array;
   const Span span = scalar ? place->span : Span{place->span.begin, place->span.begin + 1};
   const std::string_view near = nearest(name, known);
-  findings_.error("SP0111", "unknown-reference-tensor", "there is no " + std::string(what) + " " + quoted(name), span, {}, quoted(name),
-                  near.empty() ? std::string{} : "write " + quoted(near));
+  findings_.error("SP0111", "unknown-reference-tensor", "there is no " + std::string(what) + " " + quoted(name), span,
+                  {}, quoted(name), near.empty() ? std::string{} : "write " + quoted(near));
   return nullptr;
 }
 
@@ -377,13 +387,16 @@ Binding PlacementReader::read_binding(const Fields& fields, BindingKind kind, co
     binding.fused = read_fused(*fused);
     if (axis) binding.fuse_axis = read_integer(findings_, *axis, "field `fuse_axis`").value_or(0);
     if (const auto dims = fields.find("dims")) {
-      findings_.error("SP0005", "bad-value", "a fused binding has no `dims` of its own", dims->node().span, "`dims` in each part");
+      findings_.error("SP0005", "bad-value", "a fused binding has no `dims` of its own", dims->node().span,
+                      "`dims` in each part");
       return binding;
     }
     binding.placement = read_placement(fields, nullptr, false);
     return binding;
   }
-  if (role) findings_.error("SP0005", "bad-value", "`role` needs `fused` or `buffer`", role->node().span, "`of` the state itself");
+  if (role)
+    findings_.error("SP0005", "bad-value", "`role` needs `fused` or `buffer`", role->node().span,
+                    "`of` the state itself");
   binding.of = of ? read_name(findings_, *of, "field `of`").value_or(std::string{}) : name;
   if (binding.of.empty()) return binding;
   const JsonRef place = of ? *of : fields.find("name").value_or(fields.object());
@@ -406,8 +419,8 @@ void PlacementReader::index_buffers() {
 
 FlatBuffer PlacementReader::read_buffer(JsonRef object) {
   static constexpr std::array<std::string_view, 3> known = {"name", "size", "members"};
-  static constexpr std::array<std::string_view, 9> member_known = {"param", "fused", "fuse_axis", "offset",   "mesh",
-                                                                   "dims",  "partial", "owned",   "pad_value"};
+  static constexpr std::array<std::string_view, 9> member_known = {"param", "fused",   "fuse_axis", "offset",   "mesh",
+                                                                   "dims",  "partial", "owned",     "pad_value"};
   const Fields fields(findings_, object, "buffer", known);
   FlatBuffer buffer;
   buffer.span = fields.head();
@@ -415,7 +428,8 @@ FlatBuffer PlacementReader::read_buffer(JsonRef object) {
     buffer.name = read_name(findings_, *name, "buffer name").value_or(std::string{});
     buffer.span = name->node().span;
   }
-  if (const auto size = fields.required("size")) buffer.size = read_integer(findings_, *size, "field `size`").value_or(0);
+  if (const auto size = fields.required("size"))
+    buffer.size = read_integer(findings_, *size, "field `size`").value_or(0);
   const auto members = fields.required("members");
   if (!members || !is_array(findings_, *members, "field `members`")) return buffer;
   for (JsonRef item : *members) {
@@ -436,7 +450,8 @@ FlatBuffer PlacementReader::read_buffer(JsonRef object) {
     }
     if (fused) {
       member.fused = read_fused(*fused);
-      if (const auto axis = entry.find("fuse_axis")) member.fuse_axis = read_integer(findings_, *axis, "field `fuse_axis`").value_or(0);
+      if (const auto axis = entry.find("fuse_axis"))
+        member.fuse_axis = read_integer(findings_, *axis, "field `fuse_axis`").value_or(0);
       member.placement = read_placement(entry, nullptr, false);
     } else {
       member.param = read_name(findings_, *param, "field `param`").value_or(std::string{});

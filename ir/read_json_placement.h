@@ -24,7 +24,8 @@ class PlacementReader {
   void index_buffers();
   // The binding fields of an input, state or output entry. `*local` becomes the shape of the local tensor
   // where the placement alone decides it and no finding was made.
-  Binding read_binding(const Fields& fields, BindingKind kind, const std::string& name, std::optional<TensorType>* local);
+  Binding read_binding(const Fields& fields, BindingKind kind, const std::string& name,
+                       std::optional<TensorType>* local);
   // {"pp": [0, 1]}
   std::vector<OwnedAxis> read_owned(JsonRef object, const Mesh* mesh, std::string_view what);
 
@@ -52,7 +53,7 @@ Mesh read_mesh(Findings& findings, JsonRef object);
 Mesh read_mesh_axes(Findings& findings, JsonRef axes);
 
 // Fields that read_binding and read_placement understand.
-inline constexpr std::string_view binding_fields[] = {"of",   "fused",   "fuse_axis", "buffer", "role",
-                                                      "mesh", "dims",    "partial",   "owned",  "pad_value"};
+inline constexpr std::string_view binding_fields[] = {"of",   "fused", "fuse_axis", "buffer", "role",
+                                                      "mesh", "dims",  "partial",   "owned",  "pad_value"};
 
 }  // namespace shardproof::ir

@@ -22,7 +22,8 @@ std::vector<std::string_view> op_names() {
 
 // Ops whose result type no rule can derive: it has to be written.
 bool type_is_declared(OpCode op) {
-  return op == OpCode::constant || op == OpCode::table || op == OpCode::iota || op == OpCode::recv || op == OpCode::rng_uniform;
+  return op == OpCode::constant || op == OpCode::table || op == OpCode::iota || op == OpCode::recv ||
+         op == OpCode::rng_uniform;
 }
 
 std::string count_text(int low, int high) {
@@ -104,7 +105,9 @@ void ProgramReader::finish() {
   unresolved_.clear();
 }
 
-void ProgramReader::read_body(JsonRef body) { read_instructions(body, program_.body); }
+void ProgramReader::read_body(JsonRef body) {
+  read_instructions(body, program_.body);
+}
 
 void ProgramReader::read_instructions(JsonRef body, std::vector<Instruction>& into) {
   if (!is_array(findings_, body, "body")) return;
@@ -205,7 +208,8 @@ void ProgramReader::read_instruction(JsonRef object, std::vector<Instruction>& i
 bool ProgramReader::read_attributes(const Fields& fields, Instruction& instruction) {
   bool good = true;
   for (const AttrSchema& attribute : schema_of(instruction.op).attributes) {
-    const std::optional<JsonRef> field = attribute.required ? fields.required(attribute.name) : fields.find(attribute.name);
+    const std::optional<JsonRef> field =
+        attribute.required ? fields.required(attribute.name) : fields.find(attribute.name);
     if (!field) {
       good = good && !attribute.required;
       continue;
@@ -220,28 +224,35 @@ bool ProgramReader::read_attributes(const Fields& fields, Instruction& instructi
 std::optional<AttrValue> ProgramReader::read_attribute(JsonRef value, AttrKind kind, std::string_view name) {
   const std::string what = "field `" + std::string(name) + "`";
   switch (kind) {
-    case AttrKind::integer: return wrap(read_integer(findings_, value, what));
-    case AttrKind::integers: return wrap(read_list<std::int64_t>(findings_, value, what, false, read_integer));
-    case AttrKind::rational: return wrap(read_rational(findings_, value, what));
-    case AttrKind::rationals: return wrap(read_list<Rational>(findings_, value, what, false, read_rational));
-    case AttrKind::text: return wrap(read_text(findings_, value, what));
+    case AttrKind::integer:
+      return wrap(read_integer(findings_, value, what));
+    case AttrKind::integers:
+      return wrap(read_list<std::int64_t>(findings_, value, what, false, read_integer));
+    case AttrKind::rational:
+      return wrap(read_rational(findings_, value, what));
+    case AttrKind::rationals:
+      return wrap(read_list<Rational>(findings_, value, what, false, read_rational));
+    case AttrKind::text:
+      return wrap(read_text(findings_, value, what));
     case AttrKind::texts: {
       auto texts = read_list<std::string>(findings_, value, what, true, read_name);
       if (texts && name == "axes" && !check_axes(value, *texts)) return std::nullopt;
       return wrap(std::move(texts));
     }
-    case AttrKind::flag: return wrap(read_flag(findings_, value, what));
+    case AttrKind::flag:
+      return wrap(read_flag(findings_, value, what));
     case AttrKind::expr: {
       auto expr = read_expr(findings_, value, what);
       if (expr && !check_variables(*expr, value)) return std::nullopt;
       return wrap(std::move(expr));
     }
     case AttrKind::exprs:
-      return wrap(read_list<CoordExpr>(findings_, value, what, false, [this](Findings& findings, JsonRef item, std::string_view of) {
-        std::optional<CoordExpr> expr = read_expr(findings, item, of);
-        if (expr && !check_variables(*expr, item)) expr.reset();
-        return expr;
-      }));
+      return wrap(read_list<CoordExpr>(findings_, value, what, false,
+                                       [this](Findings& findings, JsonRef item, std::string_view of) {
+                                         std::optional<CoordExpr> expr = read_expr(findings, item, of);
+                                         if (expr && !check_variables(*expr, item)) expr.reset();
+                                         return expr;
+                                       }));
     case AttrKind::groups:
       return wrap(read_list<std::vector<std::int64_t>>(
           findings_, value, what, false, [](Findings& findings, JsonRef item, std::string_view of) {
@@ -254,7 +265,8 @@ std::optional<AttrValue> ProgramReader::read_attribute(JsonRef value, AttrKind k
 bool ProgramReader::check_variables(const CoordExpr& expr, JsonRef value) {
   bool good = true;
   for_each_variable(expr, [&](const std::string& variable) {
-    if (axes_.has(variable) || std::find(open_indices_.begin(), open_indices_.end(), variable) != open_indices_.end()) return;
+    if (axes_.has(variable) || std::find(open_indices_.begin(), open_indices_.end(), variable) != open_indices_.end())
+      return;
     std::vector<std::string_view> known = axes_.names();
     known.insert(known.end(), open_indices_.begin(), open_indices_.end());
     findings_.unknown_name(value->span, "mesh axis or enclosing loop index", variable, known);
@@ -291,7 +303,8 @@ std::vector<TensorType> ProgramReader::declared_types(JsonRef value, bool& good)
   return types;
 }
 
-std::vector<TensorType> ProgramReader::result_types(const Fields& fields, const Instruction& instruction, bool inputs_good) {
+std::vector<TensorType> ProgramReader::result_types(const Fields& fields, const Instruction& instruction,
+                                                    bool inputs_good) {
   const OpSchema& schema = schema_of(instruction.op);
   const std::optional<JsonRef> type_field = fields.find("type");
   bool good = true;
@@ -314,7 +327,8 @@ std::vector<TensorType> ProgramReader::result_types(const Fields& fields, const 
   for (const ValueId id : instruction.inputs) operands.push_back(type(id));
   const Span op_span = fields.find("op")->node().span;
   try {
-    auto inferred = infer_types(instruction, operands, declared, [this](const std::string& axis) { return axes_.size(axis); });
+    auto inferred =
+        infer_types(instruction, operands, declared, [this](const std::string& axis) { return axes_.size(axis); });
     if (const TypeError* error = std::get_if<TypeError>(&inferred)) {
       Diagnostic diagnostic;
       diagnostic.code = "SP0008";
@@ -352,7 +366,8 @@ std::vector<TensorType> ProgramReader::result_types(const Fields& fields, const 
       diagnostic.message = "the written type of `" + std::string(schema.name) + "` is not the type of its result";
       diagnostic.labels.push_back({type_field->node().span, {}, true});
       diagnostic.expected = want;
-      for (const TensorType& written : declared) diagnostic.found += (diagnostic.found.empty() ? "" : ", ") + to_string(written);
+      for (const TensorType& written : declared)
+        diagnostic.found += (diagnostic.found.empty() ? "" : ", ") + to_string(written);
       diagnostic.fix = Fix{"write " + content, {{type_field->node().span, content}}, Applicability::plausible};
       findings_.add(std::move(diagnostic));
     }
@@ -364,7 +379,8 @@ std::vector<TensorType> ProgramReader::result_types(const Fields& fields, const 
   }
 }
 
-void ProgramReader::define_results(const Fields& fields, Instruction& instruction, const std::vector<TensorType>& types) {
+void ProgramReader::define_results(const Fields& fields, Instruction& instruction,
+                                   const std::vector<TensorType>& types) {
   const OpSchema& schema = schema_of(instruction.op);
   const std::optional<JsonRef> out = fields.find("out");
   std::size_t count = 0;
@@ -381,8 +397,8 @@ void ProgramReader::define_results(const Fields& fields, Instruction& instructio
   }
   if (count == static_cast<std::size_t>(schema.results)) return;
   if (!out) return findings_.missing_field(fields.object(), "out", "`" + std::string(schema.name) + "`");
-  findings_.error("SP0012", "wrong-count", "`" + std::string(schema.name) + "` has a wrong number of results", out->node().span,
-                  std::to_string(schema.results), std::to_string(count));
+  findings_.error("SP0012", "wrong-count", "`" + std::string(schema.name) + "` has a wrong number of results",
+                  out->node().span, std::to_string(schema.results), std::to_string(count));
 }
 
 void ProgramReader::read_carries(JsonRef list, Region& region, std::vector<CarryFields>& carries) {
@@ -417,8 +433,10 @@ void ProgramReader::read_loop(JsonRef object, Instruction& loop) {
   const auto body_field = fields.required("body");
   if (index_field) region.index = read_identifier(findings_, *index_field, "loop index").value_or(std::string{});
   if (trip_field) region.trip = read_integer(findings_, *trip_field, "field `trip`").value_or(1);
-  if (axes_.has(region.index) || std::find(open_indices_.begin(), open_indices_.end(), region.index) != open_indices_.end()) {
-    findings_.error("SP0006", "duplicate-name", "loop index " + quoted(region.index) + " already names a mesh axis or an enclosing loop",
+  if (axes_.has(region.index) ||
+      std::find(open_indices_.begin(), open_indices_.end(), region.index) != open_indices_.end()) {
+    findings_.error("SP0006", "duplicate-name",
+                    "loop index " + quoted(region.index) + " already names a mesh axis or an enclosing loop",
                     index_field->node().span, "a name of its own");
   }
   loop_indices_.insert(region.index);

@@ -14,18 +14,28 @@ namespace shardproof::ir {
 
 std::string_view json_kind_name(JsonKind kind) {
   switch (kind) {
-    case JsonKind::null: return "null";
-    case JsonKind::boolean: return "a boolean";
-    case JsonKind::number: return "a number";
-    case JsonKind::text: return "a string";
-    case JsonKind::array: return "an array";
-    case JsonKind::object: return "an object";
+    case JsonKind::null:
+      return "null";
+    case JsonKind::boolean:
+      return "a boolean";
+    case JsonKind::number:
+      return "a number";
+    case JsonKind::text:
+      return "a string";
+    case JsonKind::array:
+      return "an array";
+    case JsonKind::object:
+      return "an object";
   }
   return "a value";
 }
 
-const JsonNode& JsonRef::node() const { return tree_->node(index_); }
-JsonRef::Iterator JsonRef::end() const { return {*tree_, node().end}; }
+const JsonNode& JsonRef::node() const {
+  return tree_->node(index_);
+}
+JsonRef::Iterator JsonRef::end() const {
+  return {*tree_, node().end};
+}
 JsonRef::Iterator& JsonRef::Iterator::operator++() {
   index_ = tree_->node(index_).end;
   return *this;
@@ -192,8 +202,9 @@ class JsonTreeBuilder {
         fresh = seen.insert(tree_.nodes_[i].key).second;
       }
       if (!fresh && sink_.error_count() < limits_.max_errors) {
-        sink_.error("SP0006", "duplicate-name", "key " + ir::quoted(tree_.nodes_[i].key) + " appears twice in one object",
-                    tree_.nodes_[i].key_span, "each key once");
+        sink_.error("SP0006", "duplicate-name",
+                    "key " + ir::quoted(tree_.nodes_[i].key) + " appears twice in one object", tree_.nodes_[i].key_span,
+                    "each key once");
       }
     }
   }
@@ -212,8 +223,8 @@ std::optional<JsonTree> parse_json(const SourceFile& source, const ReadLimits& l
   const std::string_view text = source.text();
   const std::size_t max_bytes = std::min<std::size_t>(limits.max_bytes, std::numeric_limits<std::uint32_t>::max() - 1);
   if (text.size() > max_bytes) {
-    sink.error("SP0009", "limit-exceeded", "the file is too large", Span{}, "at most " + std::to_string(max_bytes) + " bytes",
-               std::to_string(text.size()) + " bytes");
+    sink.error("SP0009", "limit-exceeded", "the file is too large", Span{},
+               "at most " + std::to_string(max_bytes) + " bytes", std::to_string(text.size()) + " bytes");
     return std::nullopt;
   }
   // The library takes a NUL byte for the end of input and would ignore all that follows.

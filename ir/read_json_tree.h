@@ -25,9 +25,9 @@ struct JsonNode {
   std::uint32_t count = 0;  // members of an object, items of an array
   std::uint32_t end = 0;    // index after the last node of the subtree
   Span span;
-  Span key_span;            // empty outside objects
+  Span key_span;  // empty outside objects
   std::string_view key;
-  std::string_view text;    // decoded string, or the lexeme of a number or literal
+  std::string_view text;  // decoded string, or the lexeme of a number or literal
 };
 
 class JsonTree;

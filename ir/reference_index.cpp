@@ -8,7 +8,8 @@ ReferenceIndex::ReferenceIndex(const Reference& reference) : reference_(&referen
   }
   for (const ReferenceState& state : reference.state) {
     states_.emplace(state.name, state.value);
-    if (!state.param.empty()) roles_.emplace(std::pair<std::string_view, std::string_view>(state.role, state.param), state.value);
+    if (!state.param.empty())
+      roles_.emplace(std::pair<std::string_view, std::string_view>(state.role, state.param), state.value);
   }
   for (const ReferenceOutput& output : reference.outputs) outputs_.emplace(output.name, output.value);
   for (const ReferenceOutput& output : reference.outputs) {

@@ -6,27 +6,33 @@
 
 namespace shardproof::ir {
 
-void Problems::error(std::string code, std::string name, std::string message, Span span, std::string expected, std::string found,
-                     std::string fix) {
+void Problems::error(std::string code, std::string name, std::string message, Span span, std::string expected,
+                     std::string found, std::string fix) {
   if (full()) return;
-  sink_.error(std::move(code), std::move(name), std::move(message), span, std::move(expected), std::move(found), std::move(fix));
+  sink_.error(std::move(code), std::move(name), std::move(message), span, std::move(expected), std::move(found),
+              std::move(fix));
 }
 
-std::string backticked(std::string_view name) { return "`" + std::string(name) + "`"; }
+std::string backticked(std::string_view name) {
+  return "`" + std::string(name) + "`";
+}
 
 std::string shape_problem(const Shape& shape) {
   std::int64_t count = 1;
   for (const std::int64_t extent : shape) {
     if (extent < 1) return "an extent is below 1";
     if (extent > kMaxExtent) return "an extent is above 2^40";
-    if (__builtin_mul_overflow(count, extent, &count) || count > kMaxElements) return "the tensor has more than 2^62 elements";
+    if (__builtin_mul_overflow(count, extent, &count) || count > kMaxElements)
+      return "the tensor has more than 2^62 elements";
   }
   return {};
 }
 
 namespace {
 
-bool exists(const Program& program, ValueId id) { return id.valid() && static_cast<std::size_t>(id.index) < program.values.size(); }
+bool exists(const Program& program, ValueId id) {
+  return id.valid() && static_cast<std::size_t>(id.index) < program.values.size();
+}
 
 // ---------------------------------------------------------------- reference
 
@@ -46,8 +52,9 @@ bool check_reference(const Reference& reference, Problems& problems) {
   for (const ReferenceInput& input : reference.inputs) {
     const Value& value = program.value(input.value);
     if (input.below < 0 || (input.below > 0 && !is_integer(value.type.dtype))) {
-      problems.error("SP0123", "malformed-state", "the bound of input " + backticked(value.name) + " makes no sense", input.span,
-                     "a positive bound of an integer tensor", std::to_string(input.below) + " for " + to_string(value.type));
+      problems.error("SP0123", "malformed-state", "the bound of input " + backticked(value.name) + " makes no sense",
+                     input.span, "a positive bound of an integer tensor",
+                     std::to_string(input.below) + " for " + to_string(value.type));
     }
   }
   std::unordered_set<std::string_view> names;
@@ -58,25 +65,29 @@ bool check_reference(const Reference& reference, Problems& problems) {
     const Value& value = program.value(state.value);
     const std::string name = backticked(state.name);
     if (state.name != value.name) {
-      problems.error("SP0123", "malformed-state", "reference state " + name + " is not named like its value", state.span, value.name, state.name);
+      problems.error("SP0123", "malformed-state", "reference state " + name + " is not named like its value",
+                     state.span, value.name, state.name);
     }
     if (program.value(state.next).type != value.type) {
-      problems.error("SP0123", "malformed-state", "reference state " + name + " changes its type over the step", state.span, to_string(value.type),
-                     to_string(program.value(state.next).type));
+      problems.error("SP0123", "malformed-state", "reference state " + name + " changes its type over the step",
+                     state.span, to_string(value.type), to_string(program.value(state.next).type));
     }
     if (!state.param.empty() && !names.contains(state.param)) {
-      problems.error("SP0111", "unknown-reference-tensor", "reference state " + name + " belongs to " + backticked(state.param) + ", which does not exist",
+      problems.error("SP0111", "unknown-reference-tensor",
+                     "reference state " + name + " belongs to " + backticked(state.param) + ", which does not exist",
                      state.span);
     }
     if (!state.param.empty() && !roles.emplace(state.role, state.param).second) {
-      problems.error("SP0123", "malformed-state", "two reference states are the " + backticked(state.role) + " of " + backticked(state.param), state.span,
-                     "one state for each role and parameter");
+      problems.error("SP0123", "malformed-state",
+                     "two reference states are the " + backticked(state.role) + " of " + backticked(state.param),
+                     state.span, "one state for each role and parameter");
     }
   }
   std::unordered_set<std::string_view> outputs;
   for (const ReferenceOutput& output : reference.outputs) {
     if (outputs.insert(output.name).second) continue;
-    problems.error("SP0006", "duplicate-name", "two reference outputs are named " + backticked(output.name), output.span);
+    problems.error("SP0006", "duplicate-name", "two reference outputs are named " + backticked(output.name),
+                   output.span);
   }
   return true;
 }
@@ -84,7 +95,8 @@ bool check_reference(const Reference& reference, Problems& problems) {
 // ---------------------------------------------------------------- plan
 
 // A binding may restrict a tensor to coordinates that the stage has, not to others.
-void check_owned_in_stage(const StageProgram& stage, const Placement& placement, const std::string& name, Span span, Problems& problems) {
+void check_owned_in_stage(const StageProgram& stage, const Placement& placement, const std::string& name, Span span,
+                          Problems& problems) {
   for (const OwnedAxis& owned : placement.owned) {
     for (const OwnedAxis& where : stage.where) {
       if (where.axis != owned.axis) continue;
@@ -93,7 +105,9 @@ void check_owned_in_stage(const StageProgram& stage, const Placement& placement,
       });
       if (inside) continue;
       problems.error("SP0107", "malformed-layout",
-                     backticked(name) + " is owned at coordinates of " + backticked(owned.axis) + " where stage " + backticked(stage.name) + " does not run", span);
+                     backticked(name) + " is owned at coordinates of " + backticked(owned.axis) + " where stage " +
+                         backticked(stage.name) + " does not run",
+                     span);
     }
   }
 }
@@ -128,11 +142,12 @@ void check_stage_bindings(const StageProgram& stage, PlacementChecker& placement
     placements.check_binding(state.binding, Kind::state, state.name, state.span, value.type);
     check_owned_in_stage(stage, state.binding.placement, state.name, state.span, problems);
     if (state.name != value.name) {
-      problems.error("SP0123", "malformed-state", "state " + backticked(state.name) + " is not named like its value", state.span, value.name, state.name);
+      problems.error("SP0123", "malformed-state", "state " + backticked(state.name) + " is not named like its value",
+                     state.span, value.name, state.name);
     }
     if (program.value(state.next).type != value.type) {
-      problems.error("SP0123", "malformed-state", "state " + backticked(state.name) + " changes its type over the step", state.span, to_string(value.type),
-                     to_string(program.value(state.next).type));
+      problems.error("SP0123", "malformed-state", "state " + backticked(state.name) + " changes its type over the step",
+                     state.span, to_string(value.type), to_string(program.value(state.next).type));
     }
   }
   std::unordered_set<std::string_view> outputs;
@@ -147,19 +162,23 @@ void check_stage_bindings(const StageProgram& stage, PlacementChecker& placement
     const ValueId shown = placements.index().output(output.name);
     const ValueId bound = placements.index().output(output.binding.of);
     if (shown != bound || !shown.valid()) {
-      problems.error("SP0111", "unknown-reference-tensor",
-                     "output " + backticked(output.name) + " shows " + (shown.valid() ? "another tensor than the reference output of that name" : "no reference output"),
-                     output.span);
+      problems.error(
+          "SP0111", "unknown-reference-tensor",
+          "output " + backticked(output.name) + " shows " +
+              (shown.valid() ? "another tensor than the reference output of that name" : "no reference output"),
+          output.span);
     }
   }
 }
 
 // Each state and output of the reference is claimed by some rank: an omission would make the claim hold for
 // less than the whole step.
-void check_claims(const Reference& reference, const Plan& plan, const PlacementChecker& placements, Problems& problems) {
+void check_claims(const Reference& reference, const Plan& plan, const PlacementChecker& placements,
+                  Problems& problems) {
   for (const ReferenceState& state : reference.state) {
     if (placements.claimed().contains(state.value.index)) continue;
-    problems.error("SP0501", "state-not-covered", "no plan state represents reference state " + backticked(state.name), state.span, "a state bound to it");
+    problems.error("SP0501", "state-not-covered", "no plan state represents reference state " + backticked(state.name),
+                   state.span, "a state bound to it");
   }
   std::unordered_set<std::string_view> shown;
   for (const StageProgram& stage : plan.stages) {
@@ -167,7 +186,9 @@ void check_claims(const Reference& reference, const Plan& plan, const PlacementC
   }
   for (const ReferenceOutput& output : reference.outputs) {
     if (shown.contains(output.name)) continue;
-    problems.error("SP0110", "output-not-covered", "no plan output represents reference output " + backticked(output.name), output.span, "an output of that name");
+    problems.error("SP0110", "output-not-covered",
+                   "no plan output represents reference output " + backticked(output.name), output.span,
+                   "an output of that name");
   }
 }
 
@@ -175,16 +196,18 @@ void check_schedule(const Plan& plan, Problems& problems) {
   if (!plan.schedule) return;
   const Schedule& schedule = *plan.schedule;
   if (schedule.microbatches < 1 || schedule.virtual_stages < 1) {
-    problems.error("SP0121", "malformed-schedule", "the schedule has no microbatch or no stage", schedule.span, "1 or more",
-                   std::to_string(std::min(schedule.microbatches, schedule.virtual_stages)));
+    problems.error("SP0121", "malformed-schedule", "the schedule has no microbatch or no stage", schedule.span,
+                   "1 or more", std::to_string(std::min(schedule.microbatches, schedule.virtual_stages)));
   }
   if (schedule.generator.empty() == schedule.actions.empty()) {
-    problems.error("SP0121", "malformed-schedule", "the schedule is not given in one way", schedule.span, "one of `generator` and `actions`");
+    problems.error("SP0121", "malformed-schedule", "the schedule is not given in one way", schedule.span,
+                   "one of `generator` and `actions`");
   }
 }
 
 // A checkpoint restores the whole state, and no tensor has two sources.
-void check_checkpoint(const Reference& reference, const Plan& plan, const PlacementChecker& placements, Problems& problems) {
+void check_checkpoint(const Reference& reference, const Plan& plan, const PlacementChecker& placements,
+                      Problems& problems) {
   if (plan.checkpoint.empty()) return;
   std::unordered_map<std::string_view, std::vector<const PlanState*>> states;
   for (const StageProgram& stage : plan.stages) {
@@ -196,16 +219,20 @@ void check_checkpoint(const Reference& reference, const Plan& plan, const Placem
   for (const CheckpointEntry& entry : plan.checkpoint) {
     if (problems.full()) return;
     if (!keys.insert(entry.key).second) {
-      problems.error("SP0119", "malformed-checkpoint", "two checkpoint entries have the key " + backticked(entry.key), entry.span, "distinct keys");
+      problems.error("SP0119", "malformed-checkpoint", "two checkpoint entries have the key " + backticked(entry.key),
+                     entry.span, "distinct keys");
     }
     const auto found = states.find(entry.state);
     if (found == states.end()) {
-      problems.error("SP0119", "malformed-checkpoint", "checkpoint key " + backticked(entry.key) + " saves " + backticked(entry.state) + ", which is no plan state",
-                     entry.span);
+      problems.error(
+          "SP0119", "malformed-checkpoint",
+          "checkpoint key " + backticked(entry.key) + " saves " + backticked(entry.state) + ", which is no plan state",
+          entry.span);
       continue;
     }
     if (!saved_states.insert(entry.state).second) {
-      problems.error("SP0119", "malformed-checkpoint", "state " + backticked(entry.state) + " is saved twice", entry.span, "one entry for each state");
+      problems.error("SP0119", "malformed-checkpoint", "state " + backticked(entry.state) + " is saved twice",
+                     entry.span, "one entry for each state");
       continue;
     }
     for (const PlanState* state : found->second) {
@@ -214,7 +241,8 @@ void check_checkpoint(const Reference& reference, const Plan& plan, const Placem
   }
   for (const ReferenceState& state : reference.state) {
     if (saved.contains(state.value.index)) continue;
-    problems.error("SP0119", "malformed-checkpoint", "the checkpoint does not save reference state " + backticked(state.name),
+    problems.error("SP0119", "malformed-checkpoint",
+                   "the checkpoint does not save reference state " + backticked(state.name),
                    plan.checkpoint.front().span, "an entry for a plan state that represents it");
   }
 }

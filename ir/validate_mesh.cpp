@@ -28,36 +28,42 @@ std::int64_t stride_of(const Mesh& mesh, std::size_t position) {
 
 void check_mesh(const Mesh& mesh, Problems& problems) {
   const std::string name = backticked(mesh.name);
-  if (mesh.axes.empty()) problems.error("SP0105", "malformed-mesh", "mesh " + name + " has no axes", mesh.span, "one axis or more");
+  if (mesh.axes.empty())
+    problems.error("SP0105", "malformed-mesh", "mesh " + name + " has no axes", mesh.span, "one axis or more");
   std::set<std::string_view> seen;
   for (const MeshAxis& axis : mesh.axes) {
     if (axis.size < 1) {
-      problems.error("SP0105", "malformed-mesh", "axis " + backticked(axis.name) + " of mesh " + name + " has no ranks", axis.span,
-                     "a size of 1 or more", std::to_string(axis.size));
+      problems.error("SP0105", "malformed-mesh", "axis " + backticked(axis.name) + " of mesh " + name + " has no ranks",
+                     axis.span, "a size of 1 or more", std::to_string(axis.size));
     }
     if (!seen.insert(axis.name).second) {
-      problems.error("SP0105", "malformed-mesh", "mesh " + name + " has two axes " + backticked(axis.name), axis.span, "distinct names");
+      problems.error("SP0105", "malformed-mesh", "mesh " + name + " has two axes " + backticked(axis.name), axis.span,
+                     "distinct names");
     }
   }
   const std::optional<std::int64_t> size = world_size(mesh);
   if (!size) {
-    const bool positive = std::all_of(mesh.axes.begin(), mesh.axes.end(), [](const MeshAxis& axis) { return axis.size > 0; });
-    if (positive) problems.error("SP0105", "malformed-mesh", "mesh " + name + " is too large", mesh.span, "at most 2^32 ranks");
+    const bool positive =
+        std::all_of(mesh.axes.begin(), mesh.axes.end(), [](const MeshAxis& axis) { return axis.size > 0; });
+    if (positive)
+      problems.error("SP0105", "malformed-mesh", "mesh " + name + " is too large", mesh.span, "at most 2^32 ranks");
     return;
   }
   if (mesh.devices.empty()) return;
   if (static_cast<std::int64_t>(mesh.devices.size()) != *size) {
-    problems.error("SP0106", "malformed-devices", "mesh " + name + " lists another number of devices than it has ranks", mesh.span,
-                   std::to_string(*size), std::to_string(mesh.devices.size()));
+    problems.error("SP0106", "malformed-devices", "mesh " + name + " lists another number of devices than it has ranks",
+                   mesh.span, std::to_string(*size), std::to_string(mesh.devices.size()));
     return;
   }
   std::vector<bool> taken(mesh.devices.size(), false);
   for (const std::int64_t device : mesh.devices) {
     const bool in_range = device >= 0 && device < *size;
     if (!in_range || taken[static_cast<std::size_t>(device)]) {
-      problems.error("SP0106", "malformed-devices",
-                     "the devices of mesh " + name + (in_range ? " name rank " + std::to_string(device) + " twice" : " name a rank that does not exist"),
-                     mesh.span, "a permutation of 0.." + std::to_string(*size - 1), std::to_string(device));
+      problems.error(
+          "SP0106", "malformed-devices",
+          "the devices of mesh " + name +
+              (in_range ? " name rank " + std::to_string(device) + " twice" : " name a rank that does not exist"),
+          mesh.span, "a permutation of 0.." + std::to_string(*size - 1), std::to_string(device));
       return;
     }
     taken[static_cast<std::size_t>(device)] = true;
@@ -90,12 +96,14 @@ bool same_coordinate(const Mesh& a, std::size_t i, const Mesh& b, std::size_t j)
 
 std::optional<MeshFacts> check_meshes(const Plan& plan, Problems& problems) {
   const std::size_t before = problems.count();
-  if (plan.meshes.empty()) problems.error("SP0105", "malformed-mesh", "the plan has no mesh", Span{}, "one mesh or more");
+  if (plan.meshes.empty())
+    problems.error("SP0105", "malformed-mesh", "the plan has no mesh", Span{}, "one mesh or more");
   MeshFacts facts;
   for (const Mesh& mesh : plan.meshes) {
     check_mesh(mesh, problems);
     if (!facts.by_name.emplace(mesh.name, &mesh).second) {
-      problems.error("SP0105", "malformed-mesh", "two meshes are named " + backticked(mesh.name), mesh.span, "distinct names");
+      problems.error("SP0105", "malformed-mesh", "two meshes are named " + backticked(mesh.name), mesh.span,
+                     "distinct names");
     }
   }
   if (problems.count() != before) return std::nullopt;
@@ -104,8 +112,9 @@ std::optional<MeshFacts> check_meshes(const Plan& plan, Problems& problems) {
   std::unordered_map<std::string_view, std::pair<const Mesh*, std::size_t>> first;
   for (const Mesh& mesh : plan.meshes) {
     if (*world_size(mesh) != facts.world) {
-      problems.error("SP0105", "malformed-mesh", "mesh " + backticked(mesh.name) + " has another number of ranks than the first mesh",
-                     mesh.span, std::to_string(facts.world), std::to_string(*world_size(mesh)));
+      problems.error("SP0105", "malformed-mesh",
+                     "mesh " + backticked(mesh.name) + " has another number of ranks than the first mesh", mesh.span,
+                     std::to_string(facts.world), std::to_string(*world_size(mesh)));
     }
   }
   if (problems.count() != before) return std::nullopt;
@@ -131,13 +140,15 @@ bool check_owned(const OwnedAxis& owned, std::int64_t axis_size, Span span, Prob
     return false;
   }
   if (owned.coordinates.empty()) {
-    problems.error("SP0107", "malformed-layout", "no coordinate of axis " + axis + " is given", span, "one coordinate or more");
+    problems.error("SP0107", "malformed-layout", "no coordinate of axis " + axis + " is given", span,
+                   "one coordinate or more");
     return false;
   }
   for (std::size_t i = 0; i < owned.coordinates.size(); ++i) {
     const std::int64_t c = owned.coordinates[i];
     if (c >= 0 && c < axis_size && (i == 0 || owned.coordinates[i - 1] < c)) continue;
-    problems.error("SP0107", "malformed-layout", "the coordinates of axis " + axis + " are out of range or out of order", span,
+    problems.error("SP0107", "malformed-layout",
+                   "the coordinates of axis " + axis + " are out of range or out of order", span,
                    "ascending, from 0 to " + std::to_string(axis_size - 1), std::to_string(c));
     return false;
   }
@@ -158,7 +169,8 @@ void check_stage_cover(const Plan& plan, const MeshFacts& meshes, Problems& prob
       if (problems.full()) return;
       if (!check_owned(owned, meshes.axes.size(owned.axis), stage.span, problems)) continue;
       if (!own.insert(owned.axis).second) {
-        problems.error("SP0114", "stage-cover", "stage " + backticked(stage.name) + " restricts axis " + backticked(owned.axis) + " twice",
+        problems.error("SP0114", "stage-cover",
+                       "stage " + backticked(stage.name) + " restricts axis " + backticked(owned.axis) + " twice",
                        stage.span);
       }
       if (named.insert(owned.axis).second) axes.push_back(owned.axis);
@@ -166,10 +178,12 @@ void check_stage_cover(const Plan& plan, const MeshFacts& meshes, Problems& prob
   }
   if (problems.count() != before) return;
   const bool one_mesh = std::any_of(plan.meshes.begin(), plan.meshes.end(), [&](const Mesh& mesh) {
-    return std::all_of(axes.begin(), axes.end(), [&](std::string_view axis) { return mesh.find_axis(std::string(axis)).has_value(); });
+    return std::all_of(axes.begin(), axes.end(),
+                       [&](std::string_view axis) { return mesh.find_axis(std::string(axis)).has_value(); });
   });
   if (!one_mesh) {
-    problems.error("SP0114", "stage-cover", "stages are placed by axes of different meshes", plan.stages.front().span, "axes of one mesh");
+    problems.error("SP0114", "stage-cover", "stages are placed by axes of different meshes", plan.stages.front().span,
+                   "axes of one mesh");
     return;
   }
   std::vector<std::int64_t> strides(axes.size());
@@ -211,7 +225,8 @@ void check_stage_cover(const Plan& plan, const MeshFacts& meshes, Problems& prob
     };
     visit(0, 0);
     if (doubled && !listed) {
-      problems.error("SP0114", "stage-cover", "ranks of stage " + backticked(stage.name) + " run more programs than the schedule gives them",
+      problems.error("SP0114", "stage-cover",
+                     "ranks of stage " + backticked(stage.name) + " run more programs than the schedule gives them",
                      stage.span, "at most " + std::to_string(most) + " on each rank");
       return;
     }
@@ -224,7 +239,8 @@ void check_stage_cover(const Plan& plan, const MeshFacts& meshes, Problems& prob
     where += (where.empty() ? "" : ", ") + std::string(axis) + "=" + std::to_string(cell % meshes.axes.size(axis));
     cell /= meshes.axes.size(axis);
   }
-  problems.error("SP0114", "stage-cover", "ranks with " + where + " run no stage", plan.stages.front().span, "a stage for every rank");
+  problems.error("SP0114", "stage-cover", "ranks with " + where + " run no stage", plan.stages.front().span,
+                 "a stage for every rank");
 }
 
 }  // namespace shardproof::ir

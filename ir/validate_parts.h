@@ -89,8 +89,9 @@ class PlacementChecker {
   bool check_ragged(const DimLayout& layout, std::int64_t extent, const std::string& where, Span span);
   bool use_axis(AxisUse use, std::string_view where, Span span, std::vector<AxisUse>& uses);
   // Elements of the fused local tensor; nullopt after a finding.
-  std::optional<std::int64_t> check_fused(const std::vector<FusedPart>& parts, std::int64_t fuse_axis, const std::string& name,
-                                          Span span, const std::vector<AxisUse>& outside, std::vector<AxisUse>& uses);
+  std::optional<std::int64_t> check_fused(const std::vector<FusedPart>& parts, std::int64_t fuse_axis,
+                                          const std::string& name, Span span, const std::vector<AxisUse>& outside,
+                                          std::vector<AxisUse>& uses);
   void check_class(DType local, ValueId target, const std::string& name, Span span);
   // The reference state with `role` for `param`, of the parameter's shape; reports when there is none.
   ValueId resolve_role(const std::string& role, const std::string& param, const std::string& name, Span span);
@@ -102,18 +103,18 @@ class PlacementChecker {
   Problems& problems_;
   std::unordered_map<std::string_view, const FlatBuffer*> buffers_;
   std::unordered_map<const FlatBuffer*, std::vector<AxisUse>> buffer_uses_;  // of all members, each once
-  std::set<std::tuple<const FlatBuffer*, std::string, int>> resolved_;  // buffer, role, kind of dtype
+  std::set<std::tuple<const FlatBuffer*, std::string, int>> resolved_;       // buffer, role, kind of dtype
   std::unordered_set<std::int32_t> claimed_;
 };
 
 // ---- validate_program.cpp
 
 struct ProgramContext {
-  std::string name;                      // "reference", or the stage's name
-  std::vector<ValueId> entry;            // inputs and state
-  std::vector<ValueId> exit;             // next values and outputs: must be defined at the end
-  const Plan* plan = nullptr;            // of a stage; nullptr for the reference
-  const MeshFacts* meshes = nullptr;     // likewise
+  std::string name;                                               // "reference", or the stage's name
+  std::vector<ValueId> entry;                                     // inputs and state
+  std::vector<ValueId> exit;                                      // next values and outputs: must be defined at the end
+  const Plan* plan = nullptr;                                     // of a stage; nullptr for the reference
+  const MeshFacts* meshes = nullptr;                              // likewise
   const std::unordered_set<std::string_view>* streams = nullptr;  // declared random streams
 };
 // False if the program's structure is broken: value ids must not be looked up then.

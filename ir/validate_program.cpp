@@ -64,11 +64,13 @@ bool ProgramChecker::define(ValueId id, Span span) {
   visible_[index] = true;
   trail_.push_back(id.index);
   if (value.name.empty() || !names_.insert(value.name).second) {
-    malformed("value name " + backticked(value.name) + " is " + (value.name.empty() ? "empty" : "taken"), span, "a name of its own");
+    malformed("value name " + backticked(value.name) + " is " + (value.name.empty() ? "empty" : "taken"), span,
+              "a name of its own");
   }
   if (const std::string problem = shape_problem(value.type.shape); !problem.empty()) {
-    problems_.error("SP0118", "extent-limit", "value " + backticked(value.name) + ": " + problem, value.span.known() ? value.span : span,
-                    "extents from 1 to 2^40, at most 2^62 elements", to_string(value.type));
+    problems_.error("SP0118", "extent-limit", "value " + backticked(value.name) + ": " + problem,
+                    value.span.known() ? value.span : span, "extents from 1 to 2^40, at most 2^62 elements",
+                    to_string(value.type));
   }
   return true;
 }
@@ -108,7 +110,8 @@ void ProgramChecker::check_instruction(const Instruction& instruction, int depth
   bool good = true;
   for (const ValueId id : instruction.inputs) good = use(id, instruction.span) && good;
   if (const auto error = check_schema(instruction)) {
-    malformed("`" + std::string(schema_of(instruction.op).name) + "` does not fit its schema", instruction.span, error->expected, error->found);
+    malformed("`" + std::string(schema_of(instruction.op).name) + "` does not fit its schema", instruction.span,
+              error->expected, error->found);
     good = false;
   }
   if (instruction.op == OpCode::loop) {
@@ -117,8 +120,8 @@ void ProgramChecker::check_instruction(const Instruction& instruction, int depth
   }
   const std::int8_t results = schema_of(instruction.op).results;
   if (static_cast<std::int64_t>(instruction.outputs.size()) != results) {
-    malformed("`" + std::string(schema_of(instruction.op).name) + "` has a wrong number of results", instruction.span, std::to_string(results),
-              std::to_string(instruction.outputs.size()));
+    malformed("`" + std::string(schema_of(instruction.op).name) + "` has a wrong number of results", instruction.span,
+              std::to_string(results), std::to_string(instruction.outputs.size()));
     good = false;
   }
   for (const ValueId id : instruction.outputs) good = define(id, instruction.span) && good;
@@ -129,8 +132,8 @@ void ProgramChecker::check_instruction(const Instruction& instruction, int depth
   if (instruction.op == OpCode::rng_uniform && context_.streams != nullptr) {
     const std::string& stream = instruction.attributes.get<std::string>("stream");
     if (!context_.streams->contains(stream)) {
-      problems_.error("SP0124", "unknown-random-stream", "the plan declares no random stream " + backticked(stream), instruction.span,
-                      "a stream listed in `rng`");
+      problems_.error("SP0124", "unknown-random-stream", "the plan declares no random stream " + backticked(stream),
+                      instruction.span, "a stream listed in `rng`");
     }
   }
 }
@@ -142,15 +145,18 @@ void ProgramChecker::check_types(const Instruction& instruction) {
   for (const ValueId id : instruction.outputs) results.push_back(type(id));
   const std::string op = "`" + std::string(schema_of(instruction.op).name) + "`";
   try {
-    const auto axis_size = [this](const std::string& axis) { return context_.meshes == nullptr ? 0 : context_.meshes->axes.size(axis); };
+    const auto axis_size = [this](const std::string& axis) {
+      return context_.meshes == nullptr ? 0 : context_.meshes->axes.size(axis);
+    };
     const auto inferred = infer_types(instruction, operands, results, axis_size);
     if (const TypeError* error = std::get_if<TypeError>(&inferred)) {
-      problems_.error("SP0008", "type-mismatch", op + " does not apply to these operands and attributes", instruction.span, error->expected,
-                      error->found);
+      problems_.error("SP0008", "type-mismatch", op + " does not apply to these operands and attributes",
+                      instruction.span, error->expected, error->found);
     } else if (const auto& types = std::get<std::vector<TensorType>>(inferred); types != results) {
       for (std::size_t i = 0; i < types.size(); ++i) {
         if (types[i] == results[i]) continue;
-        problems_.error("SP0008", "type-mismatch", "result " + backticked(name(instruction.outputs[i])) + " of " + op + " has another type",
+        problems_.error("SP0008", "type-mismatch",
+                        "result " + backticked(name(instruction.outputs[i])) + " of " + op + " has another type",
                         instruction.span, to_string(types[i]), to_string(results[i]));
         break;
       }
@@ -165,29 +171,35 @@ void ProgramChecker::check_variables(const Instruction& instruction) {
     for_each_variable(expr, [&](const std::string& variable) {
       if (context_.meshes != nullptr && context_.meshes->axes.has(variable)) return;
       if (std::find(open_indices_.begin(), open_indices_.end(), variable) != open_indices_.end()) return;
-      problems_.error("SP0007", "unknown-name", "there is no mesh axis or enclosing loop index " + backticked(variable), instruction.span);
+      problems_.error("SP0007", "unknown-name", "there is no mesh axis or enclosing loop index " + backticked(variable),
+                      instruction.span);
     });
   };
   for (const auto& [key, value] : instruction.attributes.entries()) {
     if (const auto* expr = std::get_if<CoordExpr>(&value)) check(*expr);
-    if (const auto* exprs = std::get_if<std::vector<CoordExpr>>(&value)) std::for_each(exprs->begin(), exprs->end(), check);
+    if (const auto* exprs = std::get_if<std::vector<CoordExpr>>(&value))
+      std::for_each(exprs->begin(), exprs->end(), check);
   }
 }
 
 void ProgramChecker::check_group(const Instruction& instruction) {
   const std::string op = "`" + std::string(schema_of(instruction.op).name) + "`";
   if (context_.meshes == nullptr) {
-    problems_.error("SP0115", "malformed-group", op + " in the reference, which is one device", instruction.span, "no communication");
+    problems_.error("SP0115", "malformed-group", op + " in the reference, which is one device", instruction.span,
+                    "no communication");
     return;
   }
   if (const AttrValue* attribute = instruction.attributes.find("axes")) {
     const auto& axes = std::get<std::vector<std::string>>(*attribute);
     const auto in_mesh = [&](const Mesh& mesh) {
-      return std::all_of(axes.begin(), axes.end(), [&](const std::string& axis) { return mesh.find_axis(axis).has_value(); });
+      return std::all_of(axes.begin(), axes.end(),
+                         [&](const std::string& axis) { return mesh.find_axis(axis).has_value(); });
     };
-    const bool known = std::all_of(axes.begin(), axes.end(), [&](const std::string& axis) { return context_.meshes->axes.has(axis); });
+    const bool known =
+        std::all_of(axes.begin(), axes.end(), [&](const std::string& axis) { return context_.meshes->axes.has(axis); });
     if (known && std::none_of(context_.plan->meshes.begin(), context_.plan->meshes.end(), in_mesh)) {
-      problems_.error("SP0115", "malformed-group", "the axes of " + op + " lie in different meshes", instruction.span, "axes of one mesh");
+      problems_.error("SP0115", "malformed-group", "the axes of " + op + " lie in different meshes", instruction.span,
+                      "axes of one mesh");
     }
   }
   if (const AttrValue* attribute = instruction.attributes.find("groups")) {
@@ -198,14 +210,14 @@ void ProgramChecker::check_group(const Instruction& instruction) {
       ranks += static_cast<std::int64_t>(group.size());
       for (const std::int64_t rank : group) {
         if (rank >= 0 && rank < context_.meshes->world) continue;
-        problems_.error("SP0115", "malformed-group", "a group of " + op + " names a rank that does not exist", instruction.span,
-                        "0 to " + std::to_string(context_.meshes->world - 1), std::to_string(rank));
+        problems_.error("SP0115", "malformed-group", "a group of " + op + " names a rank that does not exist",
+                        instruction.span, "0 to " + std::to_string(context_.meshes->world - 1), std::to_string(rank));
         return;
       }
     }
     if (ranks != context_.meshes->world) {
-      problems_.error("SP0115", "malformed-group", "the groups of " + op + " do not cover every rank once", instruction.span,
-                      std::to_string(context_.meshes->world) + " ranks", std::to_string(ranks));
+      problems_.error("SP0115", "malformed-group", "the groups of " + op + " do not cover every rank once",
+                      instruction.span, std::to_string(context_.meshes->world) + " ranks", std::to_string(ranks));
     }
   }
 }
@@ -217,15 +229,17 @@ void ProgramChecker::check_loop(const Instruction& instruction, int depth) {
   }
   const Region& region = *instruction.region;
   if (region.trip < 1) {
-    problems_.error("SP0117", "malformed-loop", "loop " + backticked(region.index) + " runs no iteration", instruction.span, "a trip count of 1 or more",
-                    std::to_string(region.trip));
+    problems_.error("SP0117", "malformed-loop", "loop " + backticked(region.index) + " runs no iteration",
+                    instruction.span, "a trip count of 1 or more", std::to_string(region.trip));
   }
   const bool taken = std::find(open_indices_.begin(), open_indices_.end(), region.index) != open_indices_.end() ||
                      (context_.meshes != nullptr && context_.meshes->axes.has(region.index));
   if (region.index.empty() || taken) {
-    problems_.error("SP0117", "malformed-loop", "loop index " + backticked(region.index) + " is not a name of its own", instruction.span);
+    problems_.error("SP0117", "malformed-loop", "loop index " + backticked(region.index) + " is not a name of its own",
+                    instruction.span);
   }
-  bool matches = instruction.inputs.size() == region.carries.size() && instruction.outputs.size() == region.carries.size();
+  bool matches =
+      instruction.inputs.size() == region.carries.size() && instruction.outputs.size() == region.carries.size();
   for (std::size_t i = 0; matches && i < region.carries.size(); ++i) {
     matches = instruction.inputs[i] == region.carries[i].init && instruction.outputs[i] == region.carries[i].result;
   }
@@ -243,9 +257,13 @@ void ProgramChecker::check_loop(const Instruction& instruction, int depth) {
   for (const Carry& carry : region.carries) good = define(carry.result, instruction.span) && good;
   if (!good) return;
   for (const Carry& carry : region.carries) {
-    if (type(carry.argument) == type(carry.init) && type(carry.next) == type(carry.init) && type(carry.result) == type(carry.init)) continue;
-    problems_.error("SP0008", "type-mismatch", "value " + backticked(name(carry.argument)) + " changes its type in loop " + backticked(region.index),
-                    instruction.span, to_string(type(carry.init)), to_string(type(carry.next)));
+    if (type(carry.argument) == type(carry.init) && type(carry.next) == type(carry.init) &&
+        type(carry.result) == type(carry.init))
+      continue;
+    problems_.error(
+        "SP0008", "type-mismatch",
+        "value " + backticked(name(carry.argument)) + " changes its type in loop " + backticked(region.index),
+        instruction.span, to_string(type(carry.init)), to_string(type(carry.next)));
   }
 }
 

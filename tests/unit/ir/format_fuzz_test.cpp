@@ -17,12 +17,19 @@ namespace {
 
 using Random = std::mt19937;  // its sequence is fixed by the standard, unlike the distributions
 
-std::size_t below(Random& random, std::size_t bound) { return bound == 0 ? 0 : random() % bound; }
+std::size_t below(Random& random, std::size_t bound) {
+  return bound == 0 ? 0 : random() % bound;
+}
 
 bool is_utf8(const std::string& text) {
   for (std::size_t i = 0; i < text.size();) {
     const auto lead = static_cast<unsigned char>(text[i]);
-    const std::size_t length = lead < 0x80 ? 1 : lead < 0xC2 ? 0 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : lead < 0xF5 ? 4 : 0;
+    const std::size_t length = lead < 0x80   ? 1
+                               : lead < 0xC2 ? 0
+                               : lead < 0xE0 ? 2
+                               : lead < 0xF0 ? 3
+                               : lead < 0xF5 ? 4
+                                             : 0;
     if (length == 0 || i + length > text.size()) return false;
     for (std::size_t j = 1; j < length; ++j) {
       if ((static_cast<unsigned char>(text[i + j]) & 0xC0U) != 0x80U) return false;
@@ -55,7 +62,8 @@ void check(const std::string& text, Tally& tally) {
     EXPECT_FALSE(diagnostic.name.empty());
     EXPECT_FALSE(diagnostic.message.empty());
     EXPECT_TRUE(is_utf8(diagnostic.message + diagnostic.found + diagnostic.expected)) << diagnostic.message;
-    for (const char c : diagnostic.message + diagnostic.found) EXPECT_TRUE(static_cast<unsigned char>(c) >= 0x20) << diagnostic.message;
+    for (const char c : diagnostic.message + diagnostic.found)
+      EXPECT_TRUE(static_cast<unsigned char>(c) >= 0x20) << diagnostic.message;
     for (const Label& label : diagnostic.labels) {
       EXPECT_LE(label.span.begin, label.span.end);
       EXPECT_LE(label.span.end, std::max<std::size_t>(text.size(), 1));
@@ -107,12 +115,54 @@ std::vector<Token> tokens_of(const std::string& text) {
 
 const std::vector<std::string>& hostile_values() {
   static const std::vector<std::string> values = {
-      "0", "-1", "1", "2", "3", "1099511627776", "9223372036854775807", "-9223372036854775808", "9223372036854775808", "18446744073709551616",
-      "1e308", "1e-320", "0.1", "1.5", "-0", "null", "true", "false", "[]", "{}", "\"\"", "\"tp\"", "\"dp\"", "\"w\"", "\"x\"", "\"m\"",
-      "\"1/0\"", "\"1/9223372036854775807\"", "\"9223372036854775807*tp\"", "\"tp:(1)2\"", "\"tp:(0)4\"", "\"tp:(9223372036854775807)2\"",
-      "\"f32[]\"", "\"f32[9223372036854775807,9223372036854775807]\"", "\"bool[1]\"", "\"i64[1099511627776,1099511627776]\"", "\"\\u0000\"",
-      "\"\\ud800\"", "\"\xC3\xA9\"", "\"loop\"", "\"reshape\"", "\"all_to_all\"", "\"((((((((((((((((((((((((((((((((((((((((((((tp\"",
-      "\"a,a->\"", "\"->\"", "[[[]]]", "[9223372036854775807, 9223372036854775807]", "{\"digits\": [\"tp\"], \"pad\": 9223372036854775807}",
+      "0",
+      "-1",
+      "1",
+      "2",
+      "3",
+      "1099511627776",
+      "9223372036854775807",
+      "-9223372036854775808",
+      "9223372036854775808",
+      "18446744073709551616",
+      "1e308",
+      "1e-320",
+      "0.1",
+      "1.5",
+      "-0",
+      "null",
+      "true",
+      "false",
+      "[]",
+      "{}",
+      "\"\"",
+      "\"tp\"",
+      "\"dp\"",
+      "\"w\"",
+      "\"x\"",
+      "\"m\"",
+      "\"1/0\"",
+      "\"1/9223372036854775807\"",
+      "\"9223372036854775807*tp\"",
+      "\"tp:(1)2\"",
+      "\"tp:(0)4\"",
+      "\"tp:(9223372036854775807)2\"",
+      "\"f32[]\"",
+      "\"f32[9223372036854775807,9223372036854775807]\"",
+      "\"bool[1]\"",
+      "\"i64[1099511627776,1099511627776]\"",
+      "\"\\u0000\"",
+      "\"\\ud800\"",
+      "\"\xC3\xA9\"",
+      "\"loop\"",
+      "\"reshape\"",
+      "\"all_to_all\"",
+      "\"((((((((((((((((((((((((((((((((((((((((((((tp\"",
+      "\"a,a->\"",
+      "\"->\"",
+      "[[[]]]",
+      "[9223372036854775807, 9223372036854775807]",
+      "{\"digits\": [\"tp\"], \"pad\": 9223372036854775807}",
       "{\"digits\": [], \"offsets\": [0, -9223372036854775808, 9223372036854775807]}"};
   return values;
 }
@@ -125,13 +175,27 @@ std::string mutated(std::string text, Random& random) {
     const auto tokens = tokens_of(text);
     const auto random_token = [&] { return tokens.empty() ? Token{0, 0} : tokens[below(random, tokens.size())]; };
     switch (below(random, 12)) {
-      case 0: text[at] = static_cast<char>(static_cast<unsigned char>(text[at]) ^ (1U << below(random, 8))); break;
-      case 1: text[at] = static_cast<char>(random() & 0xFFU); break;
-      case 2: text.resize(at); break;
-      case 3: text.erase(at, length); break;
-      case 4: text.insert(at, text.substr(below(random, text.size()), length)); break;
-      case 5: text.insert(at, std::string(1, '\0')); break;
-      case 6: text.insert(at, std::string(below(random, 200), below(random, 2) == 0 ? '[' : '{')); break;
+      case 0:
+        text[at] = static_cast<char>(static_cast<unsigned char>(text[at]) ^ (1U << below(random, 8)));
+        break;
+      case 1:
+        text[at] = static_cast<char>(random() & 0xFFU);
+        break;
+      case 2:
+        text.resize(at);
+        break;
+      case 3:
+        text.erase(at, length);
+        break;
+      case 4:
+        text.insert(at, text.substr(below(random, text.size()), length));
+        break;
+      case 5:
+        text.insert(at, std::string(1, '\0'));
+        break;
+      case 6:
+        text.insert(at, std::string(below(random, 200), below(random, 2) == 0 ? '[' : '{'));
+        break;
       default: {
         const Token token = random_token();
         std::string with;
@@ -157,13 +221,16 @@ std::string gently_mutated(std::string text, Random& random) {
   if (kind == '"') {
     for (int tries = 0; tries < 20; ++tries) {
       const Token other = tokens[below(random, tokens.size())];
-      if (text[other.begin] == '"') return text.replace(token.begin, old.size(), text.substr(other.begin, other.end - other.begin));
+      if (text[other.begin] == '"')
+        return text.replace(token.begin, old.size(), text.substr(other.begin, other.end - other.begin));
     }
   } else if (kind == '[') {
     const std::size_t close = text.find(']', token.begin);
-    if (close != std::string::npos) text.replace(token.begin, close + 1 - token.begin, below(random, 2) == 0 ? "[]" : "[2]");
+    if (close != std::string::npos)
+      text.replace(token.begin, close + 1 - token.begin, below(random, 2) == 0 ? "[]" : "[2]");
   } else if (kind != '{' && kind != '}' && kind != ']') {
-    static const char* const numbers[] = {"0", "1", "2", "3", "4", "8", "-1", "16", "1099511627776", "9223372036854775807", "5", "6"};
+    static const char* const numbers[] = {
+        "0", "1", "2", "3", "4", "8", "-1", "16", "1099511627776", "9223372036854775807", "5", "6"};
     text.replace(token.begin, old.size(), numbers[below(random, 12)]);
   } else {
     const std::size_t begin = text.rfind('\n', token.begin);
@@ -226,7 +293,8 @@ TEST(FormatFuzz, BombsAreRefusedQuickly) {
   std::string wrong = "{\"shardproof\": 1, \"reference\": {\"body\": [0";
   for (int i = 0; i < 300000; ++i) wrong += ", 0";
   check(wrong + "]}}", tally);
-  std::string operands = R"({"shardproof": 1, "reference": {"inputs": [{"name": "x", "type": "f32[2]"}], "body": [{"out": "y", "op": "add", "in": ["x")";
+  std::string operands =
+      R"({"shardproof": 1, "reference": {"inputs": [{"name": "x", "type": "f32[2]"}], "body": [{"out": "y", "op": "add", "in": ["x")";
   for (int i = 0; i < 300000; ++i) operands += ", \"unknown" + std::to_string(i) + "\"";
   check(operands + "]}]}}", tally);
   EXPECT_EQ(tally.unreadable, 7);

@@ -23,7 +23,9 @@ std::optional<Document> read(const std::string& text) {
   DiagnosticSink sink;
   auto document = read_document(std::make_shared<SourceFile>("test.json", text), sink);
   for (const Diagnostic& diagnostic : sink.diagnostics()) {
-    ADD_FAILURE() << diagnostic.code << " " << diagnostic.message << ": " << diagnostic.expected << " / " << diagnostic.found << "\n" << text;
+    ADD_FAILURE() << diagnostic.code << " " << diagnostic.message << ": " << diagnostic.expected << " / "
+                  << diagnostic.found << "\n"
+                  << text;
   }
   return document;
 }
@@ -41,7 +43,9 @@ TEST(PrintJson, WritesWhatTheFormatPromises) {
   const auto document = read(rich_document);
   ASSERT_TRUE(document);
   const std::string text = printed(*document);
-  const auto has = [&](const std::string& line) { EXPECT_NE(text.find(line), std::string::npos) << line << "\nnot in\n" << text; };
+  const auto has = [&](const std::string& line) {
+    EXPECT_NE(text.find(line), std::string::npos) << line << "\nnot in\n" << text;
+  };
   has(R"(        {"out": "c", "op": "constant", "value": 1e-5, "type": "f32[2]"},)");
   has(R"("values": [1, 0.1, "1/8", "-1/3", 1.2345e-5])");
   has(R"(        {"out": "q", "op": "all_reduce", "in": ["p"], "groups": [[0, 1, 2, 3], [4, 5, 6, 7]], "reduce": "avg", "type": "f32[1,16]", "recompute": "r1"},)");
@@ -50,7 +54,8 @@ TEST(PrintJson, WritesWhatTheFormatPromises) {
   has(R"("dims": [{"digits": ["tp"], "pad": 12}, {"digits": ["dp"], "offsets": [0, 4, 9]}], "pad_value": "zero")");
   has(R"({"name": "s", "type": "f32[]", "of": "s", "next": "s"})");
   has(R"("notes": [)");
-  has("        {\"op\": \"loop\", \"index\": \"m\", \"trip\": 3, \"source\": \"loop\", \"carry\": [\n          {\"init\": \"c\"");
+  has("        {\"op\": \"loop\", \"index\": \"m\", \"trip\": 3, \"source\": \"loop\", \"carry\": [\n          "
+      "{\"init\": \"c\"");
   // One instruction, one line.
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
@@ -83,10 +88,12 @@ TEST(PrintJson, RoundTripKeepsTheDocument) {
 
 // What the reader would complete must not turn a wrong placement built in memory into a right one.
 TEST(PrintJson, WrongPlacementsStayWrong) {
-  const std::string text = R"({"shardproof": 1, "mesh": [["tp", 4]], "reference": {"state": [{"name": "w", "type": "f32[16]", "next": "w"}]},
+  const std::string text =
+      R"({"shardproof": 1, "mesh": [["tp", 4]], "reference": {"state": [{"name": "w", "type": "f32[16]", "next": "w"}]},
     "state": [{"name": "w", "type": "f32[4]", "dims": [["tp"]], "next": "w"}]})";
-  for (const std::vector<Digit>& digits : {std::vector<Digit>{{"tp", 1, 4}}, std::vector<Digit>{}, std::vector<Digit>{{"", 1, 8}},
-                                           std::vector<Digit>{{"tp", 1, 4}, {"", 1, 2}}, std::vector<Digit>{{"tp", 1, 4}, {"", 1, 4}, {"", 1, 1}}}) {
+  for (const std::vector<Digit>& digits :
+       {std::vector<Digit>{{"tp", 1, 4}}, std::vector<Digit>{}, std::vector<Digit>{{"", 1, 8}},
+        std::vector<Digit>{{"tp", 1, 4}, {"", 1, 2}}, std::vector<Digit>{{"tp", 1, 4}, {"", 1, 4}, {"", 1, 1}}}) {
     auto document = read(text);
     ASSERT_TRUE(document);
     document->plan.stages[0].state[0].binding.placement.dims[0].digits = digits;
@@ -148,11 +155,14 @@ TEST(ReadJson, LargeFilesAreReadQuickly) {
     weights.push_back(w);
   }
   for (int layer = 0; layer < 2500; ++layer) {
-    builder.set_source("model.py:" + std::to_string(layer) + " decoder layer, feed-forward part, projection of the gate");
+    builder.set_source("model.py:" + std::to_string(layer) +
+                       " decoder layer, feed-forward part, projection of the gate");
     for (int i = 0; i < 6; ++i) {
-      x = builder.op(OpCode::einsum, {x, weights[static_cast<std::size_t>(layer)]}, {{"spec", std::string("bsh,fh->bsf")}},
+      x = builder.op(OpCode::einsum, {x, weights[static_cast<std::size_t>(layer)]},
+                     {{"spec", std::string("bsh,fh->bsf")}},
                      "model.layers." + std::to_string(layer) + ".mlp.gate_proj.output." + std::to_string(i));
-      x = builder.op(OpCode::sigmoid, {x}, {}, "model.layers." + std::to_string(layer) + ".mlp.activation.output." + std::to_string(i));
+      x = builder.op(OpCode::sigmoid, {x}, {},
+                     "model.layers." + std::to_string(layer) + ".mlp.activation.output." + std::to_string(i));
     }
   }
   document.reference.outputs.push_back({"y", x, {}});

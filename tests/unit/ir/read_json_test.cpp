@@ -92,7 +92,9 @@ TEST(ReadJson, SpansPointAtNames) {
 }
 
 TEST(ReadJson, SpansSurviveEscapesAndUnicode) {
-  const Outcome outcome = read("{\"shardproof\": 1, \"name\": \"a\\u00e9\\\"\\\\ \\ud83d\\ude00 \xC3\xA9\", \"nmae\": 1.5e3, \"reference\": {}}");
+  const Outcome outcome = read(
+      "{\"shardproof\": 1, \"name\": \"a\\u00e9\\\"\\\\ \\ud83d\\ude00 \xC3\xA9\", \"nmae\": 1.5e3, \"reference\": "
+      "{}}");
   ASSERT_EQ(outcome.codes(), "SP0002");
   EXPECT_EQ(outcome.marked(), "\"nmae\"");
   ASSERT_TRUE(outcome.diagnostics[0].fix);
@@ -100,15 +102,25 @@ TEST(ReadJson, SpansSurviveEscapesAndUnicode) {
 }
 
 TEST(ReadJson, EscapedKeysAndNamesAreDecoded) {
-  const Outcome outcome = read(R"({"shard\u0070roof": 1, "name": "tab\tline\n\u00e9", "reference": {"outputs": [], "body": []}})");
+  const Outcome outcome =
+      read(R"({"shard\u0070roof": 1, "name": "tab\tline\n\u00e9", "reference": {"outputs": [], "body": []}})");
   ASSERT_TRUE(outcome.document) << outcome.codes();
   EXPECT_EQ(outcome.document->plan.name, "tab\tline\n\xC3\xA9");
 }
 
 TEST(ReadJson, SyntaxErrorsHaveAPlace) {
-  const std::vector<std::pair<std::string, std::string>> cases = {
-      {"", ""}, {"{", "{"}, {"[1,]", "]"}, {"{\"shardproof\": 1,}", "}"}, {"{\"a\" 1}", "1"}, {"nul", "l"}, {"1 2", "2"},
-      {"{\"a\": 01}", "1"}, {"{\"a\": 1e999}", "9"}, {"\"abc", "c"}, {"{\"a\": \"\xFF\"}", "\xFF"}, {"// c\n{}", "/"}};
+  const std::vector<std::pair<std::string, std::string>> cases = {{"", ""},
+                                                                  {"{", "{"},
+                                                                  {"[1,]", "]"},
+                                                                  {"{\"shardproof\": 1,}", "}"},
+                                                                  {"{\"a\" 1}", "1"},
+                                                                  {"nul", "l"},
+                                                                  {"1 2", "2"},
+                                                                  {"{\"a\": 01}", "1"},
+                                                                  {"{\"a\": 1e999}", "9"},
+                                                                  {"\"abc", "c"},
+                                                                  {"{\"a\": \"\xFF\"}", "\xFF"},
+                                                                  {"// c\n{}", "/"}};
   for (const auto& [text, marked] : cases) {
     const Outcome outcome = read(text);
     ASSERT_EQ(outcome.codes(), "SP0001") << text;
@@ -163,8 +175,10 @@ TEST(ReadJson, EveryInstructionMistakeHasItsCode) {
       {R"({"out": "y", "op": "einsum", "in": ["x", "w"], "spce": "bh,fh->bf"})", "SP0003 SP0002", "{"},
       {R"({"out": "y", "op": "einsum", "in": ["x", "v"], "spec": "bh,fh->bf"})", "SP0007", "\"v\""},
       {R"({"out": "y", "op": "einsum", "in": ["x", "w"], "spec": "bh,bh->bh"})", "SP0008", "\"einsum\""},
-      {R"({"out": "y", "op": "einsum", "in": ["x", "w"], "spec": "bh,fh->bf", "type": "f32[4,9]"})", "SP0008", "\"f32[4,9]\""},
-      {R"({"out": "y", "op": "einsum", "in": ["x", "w"], "spec": "bh,fh->bf", "type": "f32{4,9}"})", "SP0005", "\"f32{4,9}\""},
+      {R"({"out": "y", "op": "einsum", "in": ["x", "w"], "spec": "bh,fh->bf", "type": "f32[4,9]"})", "SP0008",
+       "\"f32[4,9]\""},
+      {R"({"out": "y", "op": "einsum", "in": ["x", "w"], "spec": "bh,fh->bf", "type": "f32{4,9}"})", "SP0005",
+       "\"f32{4,9}\""},
       {R"({"out": "y", "op": "einsum", "in": ["x", "w"], "spec": 3})", "SP0004", "3"},
       {R"({"out": "x", "op": "einsum", "in": ["x", "w"], "spec": "bh,fh->bf"})", "SP0007 SP0006", "\"y\""},
       {R"({"out": ["y", "z"], "op": "einsum", "in": ["x", "w"], "spec": "bh,fh->bf"})", "SP0012", "[\"y\", \"z\"]"},
@@ -173,16 +187,21 @@ TEST(ReadJson, EveryInstructionMistakeHasItsCode) {
       {R"({"out": "c", "op": "constant", "value": 1}, )" + good_body, "SP0003", "{"},
       {R"({"out": "c", "op": "constant", "value": "1/0", "type": "f32[]"}, )" + good_body, "SP0005", "\"1/0\""},
       {R"({"out": "c", "op": "constant", "value": 1, "type": "f32[0]"}, )" + good_body, "SP0118", "\"f32[0]\""},
-      {R"({"out": "c", "op": "all_reduce", "in": "x", "axes": ["dq"], "reduce": "sum"}, )" + good_body, "SP0101", "[\"dq\"]"},
-      {R"({"out": "c", "op": "all_reduce", "in": "x", "axes": ["dp"], "reduce": "total"}, )" + good_body, "SP0008", "\"all_reduce\""},
-      {R"({"out": "c", "op": "slice", "in": "x", "dim": 0, "start": "2*q", "size": 1}, )" + good_body, "SP0007", "\"2*q\""},
-      {R"({"out": "c", "op": "slice", "in": "x", "dim": 0, "start": "2*", "size": 1}, )" + good_body, "SP0005", "\"2*\""},
+      {R"({"out": "c", "op": "all_reduce", "in": "x", "axes": ["dq"], "reduce": "sum"}, )" + good_body, "SP0101",
+       "[\"dq\"]"},
+      {R"({"out": "c", "op": "all_reduce", "in": "x", "axes": ["dp"], "reduce": "total"}, )" + good_body, "SP0008",
+       "\"all_reduce\""},
+      {R"({"out": "c", "op": "slice", "in": "x", "dim": 0, "start": "2*q", "size": 1}, )" + good_body, "SP0007",
+       "\"2*q\""},
+      {R"({"out": "c", "op": "slice", "in": "x", "dim": 0, "start": "2*", "size": 1}, )" + good_body, "SP0005",
+       "\"2*\""},
       {R"({"out": "c", "op": "slice", "in": "x", "dim": 0, "start": 0, "size": 1.5}, )" + good_body, "SP0005", "1.5"},
-      {R"({"out": "z", "op": "neg", "in": "later"}, {"out": "later", "op": "neg", "in": "x"}, )" + good_body, "SP0007", "\"later\""},
+      {R"({"out": "z", "op": "neg", "in": "later"}, {"out": "later", "op": "neg", "in": "x"}, )" + good_body, "SP0007",
+       "\"later\""},
       {R"(3)", "SP0004 SP0007", "3"},
       {R"({"out": "y\u0007", "op": "neg", "in": "x"}, )" + good_body, "SP0005", "\"y\\u0007\""},
-      {R"({"out": "c", "op": "reshape", "in": "x", "shape": [4611686018427387904, 4611686018427387904]}, )" + good_body, "SP0118",
-       "\"reshape\""},
+      {R"({"out": "c", "op": "reshape", "in": "x", "shape": [4611686018427387904, 4611686018427387904]}, )" + good_body,
+       "SP0118", "\"reshape\""},
   };
   for (const Case& each : cases) {
     const Outcome outcome = read(plan_text(each.body));
@@ -200,14 +219,17 @@ TEST(ReadJson, EveryInstructionMistakeHasItsCode) {
 
 TEST(ReadJson, OneMistakeIsOneFinding) {
   // `a` has no type after the error; what uses it is not reported.
-  const Outcome outcome = read(plan_text(R"({"out": "a", "op": "sub", "in": ["x", "w"]}, {"out": "b", "op": "neg", "in": "a"},
-    {"out": "c", "op": "einsum", "in": ["b", "w"], "spec": "bh,fh->bf"}, )" + good_body));
+  const Outcome outcome =
+      read(plan_text(R"({"out": "a", "op": "sub", "in": ["x", "w"]}, {"out": "b", "op": "neg", "in": "a"},
+    {"out": "c", "op": "einsum", "in": ["b", "w"], "spec": "bh,fh->bf"}, )" +
+                     good_body));
   EXPECT_EQ(outcome.codes(), "SP0008");
 }
 
 TEST(ReadJson, LoopsHaveScopes) {
   const std::string zero = R"({"out": "z", "op": "constant", "value": 0, "type": "f32[4,8]"}, )";
-  const std::string step = R"({"out": "p", "op": "einsum", "in": ["x", "w"], "spec": "bh,fh->bf"}, {"out": "s", "op": "add", "in": ["acc", "p"]})";
+  const std::string step =
+      R"({"out": "p", "op": "einsum", "in": ["x", "w"], "spec": "bh,fh->bf"}, {"out": "s", "op": "add", "in": ["acc", "p"]})";
   const auto loop = [&](const std::string& carry, const std::string& body) {
     return zero + R"({"op": "loop", "index": "m", "trip": 3, "carry": [)" + carry + R"(], "body": [)" + body + "]}";
   };
@@ -224,21 +246,25 @@ TEST(ReadJson, LoopsHaveScopes) {
   EXPECT_EQ(leak.codes(), "SP0007");
   EXPECT_NE(leak.diagnostics[0].message.find("inside a loop"), std::string::npos);
   // The second init must not see the first argument.
-  EXPECT_EQ(read(plan_text(loop(carry + R"(, {"init": "acc", "arg": "b", "next": "b", "out": "t"})", step))).codes(), "SP0007");
+  EXPECT_EQ(read(plan_text(loop(carry + R"(, {"init": "acc", "arg": "b", "next": "b", "out": "t"})", step))).codes(),
+            "SP0007");
   EXPECT_EQ(read(plan_text(loop(R"({"init": "z", "arg": "acc", "next": "z", "out": "y"})", step))).codes(), "");
   EXPECT_EQ(read(plan_text(loop(R"({"init": "z", "arg": "acc", "next": "w", "out": "y"})", step))).codes(), "SP0008");
   // The index is a variable inside, not outside, and not an axis.
   const std::string slice = R"({"out": "k", "op": "slice", "in": "x", "dim": 0, "start": "m", "size": 1})";
   EXPECT_EQ(read(plan_text(loop(carry, slice + ", " + step))).codes(), "");
   EXPECT_EQ(read(plan_text(loop(carry, step) + ", " + slice)).codes(), "SP0007");
-  EXPECT_EQ(read(plan_text(zero + R"({"op": "loop", "index": "tp", "trip": 1, "carry": [], "body": []}, )" + good_body)).codes(), "SP0006");
+  EXPECT_EQ(read(plan_text(zero + R"({"op": "loop", "index": "tp", "trip": 1, "carry": [], "body": []}, )" + good_body))
+                .codes(),
+            "SP0006");
 }
 
 TEST(ReadJson, PlacementsAreCompletedFromTheReference) {
   const auto local = [](const std::string& state) {
     const Outcome outcome = read(
         R"({"shardproof": 1, "mesh": [["dp", 2], ["tp", 4]], "reference": {"state": [{"name": "w", "type": "bf16[96,10]", "next": "w"}]},
-        "state": [{"name": "w", "next": "w", )" + state + "}]}");
+        "state": [{"name": "w", "next": "w", )" +
+        state + "}]}");
     if (!outcome.document) return outcome.codes() + ": " + outcome.diagnostics[0].message;
     const StageProgram& stage = outcome.document->plan.stages[0];
     return to_string(stage.program.value(stage.state[0].value).type);
@@ -264,17 +290,20 @@ TEST(ReadJson, PlacementsAreCompletedFromTheReference) {
 }
 
 TEST(ReadJson, NumbersAreExact) {
-  const std::vector<std::pair<std::string, Rational>> cases = {{"0.1", {1, 10}},     {"1e-5", {1, 100000}}, {"\"1/8\"", {1, 8}}, {"-3", {-3, 1}},
-                                                               {"2.50", {5, 2}},     {"\"0.95\"", {19, 20}}, {"1E2", {100, 1}},  {"9007199254740993", {9007199254740993, 1}}};
+  const std::vector<std::pair<std::string, Rational>> cases = {
+      {"0.1", {1, 10}}, {"1e-5", {1, 100000}},  {"\"1/8\"", {1, 8}}, {"-3", {-3, 1}},
+      {"2.50", {5, 2}}, {"\"0.95\"", {19, 20}}, {"1E2", {100, 1}},   {"9007199254740993", {9007199254740993, 1}}};
   for (const auto& [text, value] : cases) {
-    const Outcome outcome = read(plan_text(R"({"out": "c", "op": "constant", "type": "f32[]", "value": )" + text + "}, " + good_body));
+    const Outcome outcome =
+        read(plan_text(R"({"out": "c", "op": "constant", "type": "f32[]", "value": )" + text + "}, " + good_body));
     ASSERT_TRUE(outcome.document) << text << " " << outcome.codes();
     EXPECT_EQ(outcome.document->plan.stages[0].program.body[0].attributes.get<Rational>("value"), value) << text;
   }
 }
 
 TEST(ReadJson, FindingsComeInFileOrder) {
-  const Outcome outcome = read(plan_text(R"({"out": "a", "op": "neg", "in": "zz"}, {"out": "b", "op": "nope"}, )" + good_body));
+  const Outcome outcome =
+      read(plan_text(R"({"out": "a", "op": "neg", "in": "zz"}, {"out": "b", "op": "nope"}, )" + good_body));
   EXPECT_EQ(outcome.codes(), "SP0007 SP0010");
 }
 

@@ -46,7 +46,9 @@ Document base_document() {
   return *document;
 }
 
-TEST(Validate, BaseDocumentIsWellFormed) { EXPECT_EQ(codes_of(std::string(pipeline_document)), ""); }
+TEST(Validate, BaseDocumentIsWellFormed) {
+  EXPECT_EQ(codes_of(std::string(pipeline_document)), "");
+}
 
 TEST(Validate, EditsOfTheFileHaveTheirCodes) {
   struct Case {
@@ -54,8 +56,9 @@ TEST(Validate, EditsOfTheFileHaveTheirCodes) {
   };
   const std::vector<Case> cases = {
       // meshes
-      {R"(["edp", 4], ["ep", 2]])", R"(["edp", 4], ["ep", 4]])", "SP0105"},                      // another world
-      {R"(["pp", 2], ["edp", 4], ["ep", 2]])", R"(["edp", 4], ["ep", 2], ["pp", 2]])", "SP0105"},  // another meaning of pp
+      {R"(["edp", 4], ["ep", 2]])", R"(["edp", 4], ["ep", 4]])", "SP0105"},  // another world
+      {R"(["pp", 2], ["edp", 4], ["ep", 2]])", R"(["edp", 4], ["ep", 2], ["pp", 2]])",
+       "SP0105"},  // another meaning of pp
       {R"(["dp", 2], ["tp", 4]])", R"(["dp", 2], ["tp", 4], ["dp", 1]])", "SP0105"},
       {R"(["tp", 4]]})", R"(["tp", 4]], "devices": [0, 1]})", "SP0106"},
       {R"(["tp", 4]]})", R"(["tp", 4]], "devices": [0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,14]})", "SP0106"},
@@ -96,18 +99,21 @@ TEST(Validate, EditsOfTheFileHaveTheirCodes) {
       {R"("type": "f32[48]")", R"("type": "i32[48]")", "SP0109 SP0109 SP0109"},
       // fused parts
       {R"({"of": "u", "dims": [["tp", 1, 2], [4]]}],
-        "fuse_axis": 0)", R"({"of": "u", "dims": [["tp", 2], [4]]}], "fuse_axis": 0)", "SP0112"},
+        "fuse_axis": 0)",
+       R"({"of": "u", "dims": [["tp", 2], [4]]}], "fuse_axis": 0)", "SP0112"},
       {R"("fuse_axis": 0, "next": "gu")", R"("fuse_axis": 3, "next": "gu")", "SP0112"},
       {R"("fuse_axis": 0, "next": "gu")", R"("fuse_axis": 0, "partial": {"dp": "sum"}, "next": "gu")", ""},
       {R"("fuse_axis": 0, "next": "gu")", R"("fuse_axis": 0, "partial": {"tp": "sum"}, "next": "gu")", "SP0103"},
-      {R"("fuse_axis": 0, "next": "gu")", R"("fuse_axis": 0, "role": "exp_avg_sq", "next": "gu")", "SP0111 SP0111 SP0501 SP0501 SP0119 SP0119"},
+      {R"("fuse_axis": 0, "next": "gu")", R"("fuse_axis": 0, "role": "exp_avg_sq", "next": "gu")",
+       "SP0111 SP0111 SP0501 SP0501 SP0119 SP0119"},
       // buffers
       {R"("offset": 72)", R"("offset": 63)", "SP0113"},
       {R"("offset": 72)", R"("offset": 64)", ""},
       {R"("offset": 72)", R"("offset": 81)", "SP0113"},
       {R"("offset": 72)", R"("offset": -1)", "SP0113"},
       {R"("dims": [["dp"]], "next": "m")", R"("dims": [["tp"]], "next": "m")", "SP0108 SP0103"},
-      {R"("role": "exp_avg", "dims")", R"("role": "exp_avg_sq", "dims")", "SP0111 SP0111 SP0111 SP0501 SP0501 SP0501 SP0119 SP0119 SP0119"},
+      {R"("role": "exp_avg", "dims")", R"("role": "exp_avg_sq", "dims")",
+       "SP0111 SP0111 SP0111 SP0501 SP0501 SP0501 SP0119 SP0119 SP0119"},
       // programs
       {R"("start": 1, "size": 3)", R"("start": 2, "size": 3)", "unreadable: SP0008"},
       {R"("start": 1, "size": 3)", R"("start": -1, "size": 3)", "unreadable: SP0008"},
@@ -124,7 +130,8 @@ TEST(Validate, EditsOfTheFileHaveTheirCodes) {
       {R"("role": "exp_avg", "param": "g")", R"("role": "exp_avg", "param": "w")", "SP0123 SP0111 SP0501 SP0119"},
       {R"({"name": "step", "next": "step"})", R"({"name": "step", "dims": [], "next": "step"})", ""},
       {R"(,
-       {"name": "step", "next": "step"})", "", "SP0501 SP0119 SP0119"},
+       {"name": "step", "next": "step"})",
+       "", "SP0501 SP0119 SP0119"},
       {R"({"name": "loss", "value": "l", "partial": {"tp": "sum"}})", "", "SP0110"},
       {R"("below": 100)", R"("below": 100), "role": "x")", "unreadable: SP0001"},
       {R"("type": "i32[4,6]")", R"("type": "f32[4,6]")", "SP0123"},
@@ -164,40 +171,66 @@ TEST(Validate, ProgramsBuiltInMemoryAreChecked) {
   const std::vector<Case> cases = {
       {"no such operand", [&](Document& d) { stage(d).program.body[0].inputs[0] = ValueId{999}; }, "SP0122"},
       {"invalid result", [&](Document& d) { stage(d).program.body[0].outputs[0] = ValueId{}; }, "SP0122"},
-      {"use before definition", [&](Document& d) { std::swap(stage(d).program.body[1], stage(d).program.body[2]); }, "SP0122"},
-      {"two definitions", [&](Document& d) { stage(d).program.body.push_back(stage(d).program.body[0]); }, "SP0122 SP0122"},
+      {"use before definition", [&](Document& d) { std::swap(stage(d).program.body[1], stage(d).program.body[2]); },
+       "SP0122"},
+      {"two definitions", [&](Document& d) { stage(d).program.body.push_back(stage(d).program.body[0]); },
+       "SP0122 SP0122"},
       {"same name", [&](Document& d) { stage(d).program.values[0].name = "w"; }, "SP0122"},
-      {"wrong type", [&](Document& d) { stage(d).program.values[static_cast<std::size_t>(stage(d).program.body[0].outputs[0].index)].type.shape[0] = 2; },
+      {"wrong type",
+       [&](Document& d) {
+         stage(d).program.values[static_cast<std::size_t>(stage(d).program.body[0].outputs[0].index)].type.shape[0] = 2;
+       },
        "SP0008"},
       {"missing attribute", [&](Document& d) { stage(d).program.body[0].attributes = {}; }, "SP0122"},
-      {"attribute of another kind", [&](Document& d) { stage(d).program.body[0].attributes.set("start", std::string("1")); }, "SP0122"},
-      {"unknown attribute", [&](Document& d) { stage(d).program.body[0].attributes.set("colour", std::int64_t{1}); }, "SP0122"},
-      {"unknown variable", [&](Document& d) { stage(d).program.body[0].attributes.set("start", variable_expr("q")); }, "SP0007"},
+      {"attribute of another kind",
+       [&](Document& d) { stage(d).program.body[0].attributes.set("start", std::string("1")); }, "SP0122"},
+      {"unknown attribute", [&](Document& d) { stage(d).program.body[0].attributes.set("colour", std::int64_t{1}); },
+       "SP0122"},
+      {"unknown variable", [&](Document& d) { stage(d).program.body[0].attributes.set("start", variable_expr("q")); },
+       "SP0007"},
       {"loop without body", [&](Document& d) { stage(d).program.body[4].region = nullptr; }, "SP0122"},
       {"loop operands", [&](Document& d) { stage(d).program.body[4].inputs.clear(); }, "SP0122"},
-      {"loop index", [&](Document& d) { stage(d).program.body[4].region = std::make_shared<Region>(*stage(d).program.body[4].region);
-                                        stage(d).program.body[4].region->index = "tp"; }, "SP0117"},
-      {"escape from a loop", [&](Document& d) { stage(d).state[2].next = stage(d).program.body[4].region->body[0].outputs[0]; }, "SP0122 SP0123"},
-      {"communication in the reference", [&](Document& d) {
+      {"loop index",
+       [&](Document& d) {
+         stage(d).program.body[4].region = std::make_shared<Region>(*stage(d).program.body[4].region);
+         stage(d).program.body[4].region->index = "tp";
+       },
+       "SP0117"},
+      {"escape from a loop",
+       [&](Document& d) { stage(d).state[2].next = stage(d).program.body[4].region->body[0].outputs[0]; },
+       "SP0122 SP0123"},
+      {"communication in the reference",
+       [&](Document& d) {
          Builder builder(d.reference.program, [](const std::string&) { return std::int64_t{2}; });
-         builder.op(OpCode::all_reduce, {d.reference.state[0].value}, {{"axes", std::vector<std::string>{"tp"}}, {"reduce", std::string("sum")}});
-       }, "SP0008 SP0115"},
+         builder.op(OpCode::all_reduce, {d.reference.state[0].value},
+                    {{"axes", std::vector<std::string>{"tp"}}, {"reduce", std::string("sum")}});
+       },
+       "SP0008 SP0115"},
       {"two bindings", [&](Document& d) { stage(d).state[0].binding.buffer = "bucket"; }, "SP0111"},
-      {"no binding", [&](Document& d) { stage(d).state[1].binding.fused.clear(); }, "SP0111 SP0501 SP0501 SP0119 SP0119"},
+      {"no binding", [&](Document& d) { stage(d).state[1].binding.fused.clear(); },
+       "SP0111 SP0501 SP0501 SP0119 SP0119"},
       {"unknown mesh", [&](Document& d) { stage(d).state[0].binding.placement.mesh = "none"; }, "SP0007"},
-      {"unknown axis", [&](Document& d) { stage(d).state[0].binding.placement.dims[0].digits[0].axis = "none"; }, "SP0101"},
-      {"unknown buffer", [&](Document& d) { stage(d).state[2].binding.buffer = "none"; }, "SP0007 SP0501 SP0501 SP0501 SP0119 SP0119 SP0119"},
+      {"unknown axis", [&](Document& d) { stage(d).state[0].binding.placement.dims[0].digits[0].axis = "none"; },
+       "SP0101"},
+      {"unknown buffer", [&](Document& d) { stage(d).state[2].binding.buffer = "none"; },
+       "SP0007 SP0501 SP0501 SP0501 SP0119 SP0119 SP0119"},
       {"zero digit", [&](Document& d) { stage(d).state[0].binding.placement.dims[0].digits[1].size = 0; }, "SP0118"},
-      {"huge digits", [&](Document& d) { for (Digit& digit : stage(d).state[0].binding.placement.dims[0].digits) digit.size = std::int64_t{1} << 62; }, "SP0104"},
+      {"huge digits",
+       [&](Document& d) {
+         for (Digit& digit : stage(d).state[0].binding.placement.dims[0].digits) digit.size = std::int64_t{1} << 62;
+       },
+       "SP0104"},
       {"state named otherwise", [&](Document& d) { stage(d).state[3].name = "other"; }, "SP0123 SP0119 SP0119"},
       {"no stage", [&](Document& d) { d.plan.stages.clear(); }, "SP0125"},
       {"no mesh", [&](Document& d) { d.plan.meshes.clear(); }, "SP0105"},
       {"huge mesh", [&](Document& d) { d.plan.meshes[0].axes[0].size = std::int64_t{1} << 62; }, "SP0105"},
       {"output shows another tensor", [&](Document& d) { d.plan.stages[1].outputs[0].name = "w"; }, "SP0111 SP0110"},
-      {"huge extent", [&](Document& d) { d.reference.program.values[0].type.shape = {std::int64_t{1} << 41}; }, "SP0118 SP0102"},
+      {"huge extent", [&](Document& d) { d.reference.program.values[0].type.shape = {std::int64_t{1} << 41}; },
+       "SP0118 SP0102"},
       {"two schedules", [&](Document& d) { d.plan.schedule->actions = {{"0F0"}}; }, "SP0121"},
       {"two meshes of one name", [&](Document& d) { d.plan.meshes[1].name = "dense"; }, "SP0105"},
-      {"slice beyond the end", [&](Document& d) { stage(d).program.body[0].attributes.set("start", constant_expr(2)); }, "SP0008"},
+      {"slice beyond the end", [&](Document& d) { stage(d).program.body[0].attributes.set("start", constant_expr(2)); },
+       "SP0008"},
       {"two streams", [&](Document& d) { d.plan.rng.push_back(d.plan.rng[0]); }, "SP0006"},
       {"two stages", [&](Document& d) { d.plan.stages[1].name = "first"; }, "SP0006"},
   };
@@ -223,13 +256,23 @@ TEST(Validate, FindingsAreBounded) {
 // The exact-cover claim, by brute force: a placement that passes represents every element once for each set
 // of replicas, under the digit semantics of placement.h.
 TEST(Validate, AcceptedPlacementsCoverExactlyOnce) {
-  const std::vector<std::string> layouts = {R"([["tp"], []])", R"([["tp", "dp"], []])", R"([["dp", 2, "tp"], []])", R"([["tp:(1)2", 8], ["tp:(2)2", 8]])",
-                                            R"([["tp:(2)2", 8], ["tp:(1)2", 8]])", R"([[2, "tp", 2], ["dp"]])", R"([["tp:(1)2", "dp", "tp:(2)2"], []])",
-                                            R"([["tp"], ["tp:(1)2"]])", R"([["tp:(2)2", 2, "tp:(1)4"], []])", R"([["dp"], ["dp", 8]])", R"([[4], []])"};
+  const std::vector<std::string> layouts = {R"([["tp"], []])",
+                                            R"([["tp", "dp"], []])",
+                                            R"([["dp", 2, "tp"], []])",
+                                            R"([["tp:(1)2", 8], ["tp:(2)2", 8]])",
+                                            R"([["tp:(2)2", 8], ["tp:(1)2", 8]])",
+                                            R"([[2, "tp", 2], ["dp"]])",
+                                            R"([["tp:(1)2", "dp", "tp:(2)2"], []])",
+                                            R"([["tp"], ["tp:(1)2"]])",
+                                            R"([["tp:(2)2", 2, "tp:(1)4"], []])",
+                                            R"([["dp"], ["dp", 8]])",
+                                            R"([[4], []])"};
   int accepted = 0;
   for (const std::string& dims : layouts) {
-    std::string text = R"({"shardproof": 1, "mesh": [["dp", 2], ["tp", 4]], "reference": {"state": [{"name": "w", "type": "f32[16,16]", "next": "w"}]},
-      "state": [{"name": "w", "dims": )" + dims + R"(, "next": "w"}]})";
+    std::string text =
+        R"({"shardproof": 1, "mesh": [["dp", 2], ["tp", 4]], "reference": {"state": [{"name": "w", "type": "f32[16,16]", "next": "w"}]},
+      "state": [{"name": "w", "dims": )" +
+        dims + R"(, "next": "w"}]})";
     DiagnosticSink sink;
     const auto document = read_document(std::make_shared<SourceFile>("t", text), sink);
     ASSERT_TRUE(document) << dims;
