@@ -12,6 +12,7 @@
 import argparse
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -52,14 +53,13 @@ TEXT = CPP | {".md", ".py", ".txt", ".cmake", ".json", ".sh", ""}
 
 def tracked_files(root):
     """Files that are or would be committed."""
-    listing = subprocess.run(
-        ["git", "-C", root, "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
-        capture_output=True, text=True, check=False)
-    if listing.returncode == 0:
+    command = ["git", "-C", root, "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+    listing = subprocess.run(command, capture_output=True, text=True, check=False) if shutil.which("git") else None
+    if listing and listing.returncode == 0:
         names = [name for name in listing.stdout.split("\0") if name]
-    else:  # an exported tree without its history
+    else:  # an exported tree without its history, or no git
         names = [str(p.relative_to(root)) for p in root.rglob("*")
-                 if "build" not in p.relative_to(root).parts and not p.is_dir()]
+                 if not {"build", ".git", "__pycache__"} & set(p.relative_to(root).parts)]
     return sorted(pathlib.PurePosixPath(name) for name in names if (root / name).is_file())
 
 
