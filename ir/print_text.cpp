@@ -15,6 +15,14 @@ std::string name_of(const Program& program, ValueId id) {
   return id.valid() ? "%" + program.value(id).name : "%?";
 }
 
+std::string typed_name(const Program& program, ValueId id) {
+  return name_of(program, id) + " : " + to_string(program.value(id).type);
+}
+
+std::string next_text(const Program& program, ValueId value, ValueId next) {
+  return next == value ? ", unchanged" : ", next " + name_of(program, next);
+}
+
 template <typename T, typename Text>
 std::string joined(const std::vector<T>& list, Text text, std::string_view separator = ", ") {
   std::string result;
@@ -135,6 +143,33 @@ std::vector<Repeat> find_repeats(const std::vector<std::size_t>& signatures) {
   return repeats;
 }
 
+// "model.layers.7.mlp" -> "model.layers.#.mlp": what stays the same from layer to layer.
+std::string without_layer_numbers(const std::string& text) {
+  std::string result;
+  for (std::size_t i = 0; i < text.size();) {
+    result += text[i++];
+    if (result.back() != '.') continue;
+    const std::size_t end = std::min(text.find_first_not_of("0123456789", i), text.size());
+    if (end == i || end == text.size() || text[end] != '.') continue;
+    result += '#';
+    i = end;
+  }
+  return result;
+}
+
+// Entries one a line; entries that differ from the ones before only in layer numbers are counted.
+void print_entries(const std::vector<std::string>& entries, std::ostream& out) {
+  std::vector<std::size_t> signatures;
+  signatures.reserve(entries.size());
+  for (const std::string& entry : entries) signatures.push_back(std::hash<std::string>{}(without_layer_numbers(entry)));
+  for (const Repeat& repeat : find_repeats(signatures)) {
+    for (std::size_t i = 0; i < repeat.length; ++i) out << "  " << entries[repeat.first + i] << "\n";
+    if (repeat.times == 1) continue;
+    out << "  ... the last " << repeat.length << (repeat.length == 1 ? " entry" : " entries") << " with other numbers, "
+        << repeat.times - 1 << (repeat.times == 2 ? " more time\n" : " more times\n");
+  }
+}
+
 class TextPrinter {
  public:
   TextPrinter(const Document& document, std::ostream& out) : document_(document), out_(out) {}
@@ -225,16 +260,17 @@ void TextPrinter::reference() {
   const Program& program = reference.program;
   out_ << "\nreference: " << reference.inputs.size() << " inputs, " << reference.state.size() << " state tensors, "
        << reference.outputs.size() << " outputs, " << program.body.size() << " instructions\n";
+  std::vector<std::string> entries;
   for (const ReferenceInput& input : reference.inputs) {
-    out_ << "  input  " << name_of(program, input.value) << " : " << to_string(program.value(input.value).type);
-    if (input.below != 0) out_ << ", elements below " << input.below;
-    out_ << "\n";
+    entries.push_back("input  " + typed_name(program, input.value));
+    if (input.below != 0) entries.back() += ", elements below " + std::to_string(input.below);
   }
   for (const ReferenceState& state : reference.state) {
-    out_ << "  state  " << name_of(program, state.value) << " : " << to_string(program.value(state.value).type);
-    if (!state.role.empty()) out_ << ", " << state.role << (state.param.empty() ? "" : " of " + state.param);
-    out_ << (state.next == state.value ? ", unchanged" : ", next " + name_of(program, state.next)) << "\n";
+    entries.push_back("state  " + typed_name(program, state.value));
+    if (!state.role.empty()) entries.back() += ", " + state.role + (state.param.empty() ? "" : " of " + state.param);
+    entries.back() += next_text(program, state.value, state.next);
   }
+  print_entries(entries, out_);
   body(program, program.body, "  ");
   for (const ReferenceOutput& output : reference.outputs) {
     out_ << "  output " << output.name << " = " << name_of(program, output.value) << "\n";
@@ -253,15 +289,16 @@ void TextPrinter::stage(const StageProgram& stage) {
     });
   }
   out_ << ": " << program.body.size() << " instructions\n";
+  std::vector<std::string> entries;
   for (const PlanInput& input : stage.inputs) {
-    out_ << "  input  " << name_of(program, input.value) << " : " << to_string(program.value(input.value).type) << " = "
-         << binding_text(input.binding) << "\n";
+    entries.push_back("input  " + typed_name(program, input.value) + " = " + binding_text(input.binding));
   }
   for (const PlanState& state : stage.state) {
-    out_ << "  state  " << name_of(program, state.value) << " : " << to_string(program.value(state.value).type) << " = "
-         << binding_text(state.binding) << (state.device == "accelerator" ? "" : ", on " + state.device)
-         << (state.next == state.value ? ", unchanged" : ", next " + name_of(program, state.next)) << "\n";
+    entries.push_back("state  " + typed_name(program, state.value) + " = " + binding_text(state.binding));
+    if (state.device != "accelerator") entries.back() += ", on " + state.device;
+    entries.back() += next_text(program, state.value, state.next);
   }
+  print_entries(entries, out_);
   body(program, program.body, "  ");
   for (const PlanOutput& output : stage.outputs) {
     out_ << "  output " << output.name << " = " << name_of(program, output.value) << " = "

@@ -132,6 +132,18 @@ TEST(PrintText, ShowsPlacementsAndFoldsRepeats) {
   EXPECT_NE(text.find("... the last 2 instructions with other operands, 19 more times"), std::string::npos) << text;
   EXPECT_NE(text.find("output y = "), std::string::npos) << text;
 
+  for (int i = 0; i < 9; ++i) {
+    const std::string name = "layers." + std::to_string(i) + ".weight";
+    const ValueId id = builder.input(name, {DType::f32, {2}});
+    document.reference.state.push_back({name, id, id, "param", "", {}});
+  }
+  std::ostringstream folded;
+  print_text(document, folded);
+  EXPECT_NE(folded.str().find("state  %layers.0.weight : f32[2], param, unchanged\n"
+                              "  ... the last 1 entry with other numbers, 8 more times"),
+            std::string::npos)
+      << folded.str();
+
   const auto plan = read(rich_document);
   ASSERT_TRUE(plan);
   std::ostringstream whole;
