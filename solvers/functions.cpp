@@ -4,7 +4,7 @@
 //   exp(a + b) = exp(a) exp(b);  exp(-inf) = 0;  exp(log x) = x            (x > 0, recorded)
 //   1/(f q) = 1/f 1/q for a factor f common to all terms; 1/exp(x) = exp(x)^-1
 //   sqrt(c x) = sqrt(c) sqrt(x) for a rational square c > 0; rsqrt(x) = sqrt(x)^-1; sqrt(x)^2 = x (recorded)
-//   max is associative, commutative, idempotent; -inf is its unit
+//   max is associative, commutative, idempotent; -inf is its unit (not +inf, nor a product with -inf)
 // The inverse is total with 1/0 left uninterpreted: x * 1/x = 1 is only used with the obligation x != 0.
 #include <algorithm>
 #include <cmath>
@@ -55,11 +55,18 @@ bool TermPool::is_positive_factor(TermId term) const {
   return node(term).kind == TermKind::apply && node(term).function == Function::exp;
 }
 
-bool TermPool::contains_negative_infinity(TermId term) const {
-  for (const Monomial& m : monomials_of(term))
-    for (const Factor& f : m.factors)
-      if (node(f.term).kind == TermKind::apply && node(f.term).function == Function::negative_infinity) return true;
-  return false;
+// Minus infinity, plus infinity and products with it that could be either.
+TermPool::Infinity TermPool::infinity_of(TermId term) const {
+  Infinity result = Infinity::none;
+  for (const Monomial& m : monomials_of(term)) {
+    const bool infinite = std::any_of(m.factors.begin(), m.factors.end(), [&](const Factor& f) {
+      return node(f.term).kind == TermKind::apply && node(f.term).function == Function::negative_infinity;
+    });
+    if (!infinite) continue;
+    if (m.factors.size() > 1 || m.factors[0].power != 1 || ir::sign(m.coefficient) < 0) return Infinity::other;
+    result = Infinity::minus;
+  }
+  return result;
 }
 
 TermId TermPool::apply(Function function, std::vector<TermId> arguments) {
@@ -100,15 +107,12 @@ TermId TermPool::apply_plain(Function function, const std::vector<TermId>& a) {
 }
 
 TermId TermPool::apply_exp(TermId argument) {
-  std::vector<Factor> factors;
+  if (const Infinity infinity = infinity_of(argument); infinity != Infinity::none)
+    return infinity == Infinity::minus ? zero_ : raw_apply(Function::exp, {argument});
   std::vector<Monomial> current{{Rational(1), {}}};
   for (const Monomial& m : monomials_of(argument)) {
     if (m.factors.size() == 1 && node(m.factors[0].term).kind == TermKind::apply && m.factors[0].power == 1) {
       const TermNode& f = node(m.factors[0].term);
-      if (f.function == Function::negative_infinity) {
-        if (ir::sign(m.coefficient) > 0) return zero_;
-        return raw_apply(Function::exp, {argument});
-      }
       if (f.function == Function::log && m.coefficient.is_integer() && m.coefficient.num <= 64 && m.coefficient.num >= -64) {
         const TermId x = f.arguments[0];
         require(Obligation::Kind::nonzero, x);
@@ -207,7 +211,7 @@ TermId TermPool::apply_max(const std::vector<TermId>& arguments) {
   for (TermId a : arguments) {
     const TermNode& n = node(a);
     if (n.kind == TermKind::apply && n.function == Function::max) flat.insert(flat.end(), n.arguments.begin(), n.arguments.end());
-    else if (contains_negative_infinity(a)) masked = true;
+    else if (infinity_of(a) == Infinity::minus) masked = true;
     else if (const auto c = as_constant(a)) constants = !constants || compare(*constants, *c) < 0 ? *c : *constants;
     else flat.push_back(a);
   }

@@ -291,7 +291,8 @@ class TermPool {
   void multiply_guard(std::vector<Monomial>& result, Monomial left, TermId guard);
   std::vector<Monomial> multiply_all(const std::vector<Monomial>& a, const std::vector<Monomial>& b);
   std::vector<Monomial> power_of(TermId term, std::int32_t power);
-  bool contains_negative_infinity(TermId term) const;
+  enum class Infinity { none, minus, other };
+  Infinity infinity_of(TermId term) const;
   std::vector<Monomial> multiply(const Monomial& a, const Monomial& b);
   bool merge_adjacent(std::vector<Monomial>& monomials);
   bool merge_index_values(std::vector<Monomial>& monomials);

@@ -203,7 +203,10 @@ double evaluate_in(const TermPool& pool, const Term& term, Assignment& values, c
       double product = 1;
       for (std::size_t i = 0; i < term->parts.size(); ++i) {
         const double x = part(i);
-        if (std::isinf(x) && term->parts.size() > 1) return kUndefined;
+        if (std::isinf(x)) {  // may be scaled, but not multiplied by a value of unknown sign
+          for (const Term& other : term->parts)
+            if (other != term->parts[i] && other->kind != RawTerm::Kind::constant) return kUndefined;
+        }
         product *= x;
       }
       return product;

@@ -153,6 +153,7 @@ Term TermGenerator::maximum() {
   const std::vector<VarId> bound = bind_some(3);
   Term inside = masked_score();
   if (random_.chance(25)) inside = add({inside, factor()});
+  if (random_.chance(15)) inside = multiply({constant(random_.chance(50) ? -1 : 2), inside});
   if (random_.chance(15)) {
     const std::vector<VarId> inner = bind_some(1);
     inside = reduce(Reduction::max, inner, masked_score());
@@ -196,7 +197,7 @@ Term TermGenerator::function(int depth) {
     case 10: return apply(Function::power, {positive(depth), constant(random_.between(-3, 3))});
     case 11: return apply(random_.pick(std::vector<Function>{Function::tanh, Function::sigmoid, Function::sin, Function::cos, Function::abs, Function::erf}), {term(depth - 1)});
     case 12: return shape_.masks ? apply(Function::exp, {add({masked_score(), multiply({constant(-1), factor()})})}) : factor();
-    default: return shape_.masks ? apply(Function::max, {masked_score(), masked_score()}) : factor();
+    default: return shape_.masks ? apply(Function::max, {masked_score(), multiply({constant(random_.between(-1, 2)), masked_score()})}) : factor();
   }
 }
 

@@ -1,0 +1,146 @@
+// Laws of scalar functions: what each needs, and what must not follow without it.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "solvers/term_pool.h"
+
+namespace shardproof::solvers {
+namespace {
+
+class FunctionsTest : public ::testing::Test {
+ protected:
+  FunctionsTest() {
+    const TensorId a = pool_.new_tensor({"a", {8}, false, 0}), b = pool_.new_tensor({"b", {8}, false, 0});
+    i_ = pool_.index_var(pool_.named(VarKind::loop, "i", 8));
+    x_ = pool_.access(a, {i_});
+    y_ = pool_.access(b, {i_});
+    masked_ = pool_.apply(Function::negative_infinity, {});
+  }
+  TermId number(std::int64_t num, std::int64_t den = 1) { return pool_.constant(Rational(num, den)); }
+  TermId exp(TermId t) { return pool_.apply(Function::exp, {t}); }
+  TermId sqrt(TermId t) { return pool_.apply(Function::sqrt, {t}); }
+  TermId max(std::vector<TermId> t) { return pool_.apply(Function::max, std::move(t)); }
+  TermId negate(TermId t) { return pool_.scale(t, Rational(-1)); }
+  bool required(Obligation::Kind kind, TermId term) const {
+    const auto& all = pool_.obligations();
+    return std::find(all.begin(), all.end(), Obligation{kind, term}) != all.end();
+  }
+
+  TermPool pool_;
+  IndexId i_;
+  TermId x_, y_, masked_;
+};
+
+TEST_F(FunctionsTest, ExpOfSums) {
+  EXPECT_EQ(exp(pool_.add(x_, y_)), pool_.mul(exp(x_), exp(y_)));
+  EXPECT_EQ(exp(pool_.scale(x_, Rational(3))), pool_.integer_power(exp(x_), 3));
+  EXPECT_EQ(exp(pool_.zero()), pool_.one());
+  EXPECT_NE(exp(pool_.mul(x_, y_)), pool_.mul(exp(x_), exp(y_)));
+  EXPECT_NE(exp(pool_.scale(x_, Rational(1, 2))), exp(x_));
+}
+
+TEST_F(FunctionsTest, ExpCancelsUnderTheObligationThatItsArgumentIsFinite) {
+  EXPECT_TRUE(pool_.obligations().empty());
+  EXPECT_EQ(pool_.mul(exp(x_), exp(negate(x_))), pool_.one());
+  EXPECT_TRUE(required(Obligation::Kind::finite, x_));
+}
+
+TEST_F(FunctionsTest, InverseCancelsUnderTheObligationThatItIsNotZero) {
+  EXPECT_EQ(pool_.mul(x_, pool_.inverse(x_)), pool_.one());
+  EXPECT_TRUE(required(Obligation::Kind::nonzero, x_));
+  const TermId s = pool_.add(x_, y_);
+  EXPECT_EQ(pool_.inverse(pool_.inverse(s)), s);
+  EXPECT_TRUE(required(Obligation::Kind::nonzero, s));
+  // x^2 / x also divides by x.
+  TermPool fresh;
+  const TensorId a = fresh.new_tensor({"a", {}, false, 0});
+  const TermId z = fresh.access(a, {});
+  EXPECT_EQ(fresh.mul(fresh.mul(z, z), fresh.inverse(z)), z);
+  EXPECT_EQ(fresh.obligations().size(), 1U);
+}
+
+TEST_F(FunctionsTest, InverseOfASumPullsOutWhatAllTermsShare) {
+  const TermId sum = pool_.add(x_, y_);
+  EXPECT_EQ(pool_.inverse(pool_.scale(sum, Rational(6))), pool_.scale(pool_.inverse(sum), Rational(1, 6)));
+  EXPECT_EQ(pool_.inverse(negate(sum)), negate(pool_.inverse(sum)));
+  EXPECT_EQ(pool_.inverse(pool_.mul(exp(x_), sum)), pool_.mul(exp(negate(x_)), pool_.inverse(sum)));
+  EXPECT_NE(pool_.inverse(pool_.add(x_, pool_.mul(x_, y_))), pool_.mul(pool_.inverse(x_), pool_.inverse(y_)));
+}
+
+TEST_F(FunctionsTest, InverseOfZeroStaysUninterpreted) {
+  const TermId undefined = pool_.inverse(pool_.zero());
+  EXPECT_FALSE(pool_.as_constant(undefined).has_value());
+  EXPECT_TRUE(required(Obligation::Kind::nonzero, pool_.zero()));
+}
+
+TEST_F(FunctionsTest, Roots) {
+  EXPECT_EQ(sqrt(pool_.scale(x_, Rational(9, 4))), pool_.scale(sqrt(x_), Rational(3, 2)));
+  EXPECT_NE(sqrt(pool_.scale(x_, Rational(2))), pool_.scale(sqrt(x_), Rational(2)));
+  EXPECT_EQ(sqrt(number(49)), number(7));
+  EXPECT_EQ(sqrt(pool_.zero()), pool_.zero());
+  EXPECT_NE(sqrt(number(-4)), number(2));
+  EXPECT_NE(sqrt(negate(x_)), sqrt(x_));
+  EXPECT_FALSE(required(Obligation::Kind::nonnegative, x_));
+  EXPECT_EQ(pool_.mul(sqrt(x_), sqrt(x_)), x_);
+  EXPECT_TRUE(required(Obligation::Kind::nonnegative, x_));
+  EXPECT_NE(sqrt(pool_.mul(y_, y_)), y_);  // |y|
+  const TermId sum = pool_.add(x_, y_);
+  EXPECT_EQ(pool_.mul(pool_.inverse(sqrt(sum)), pool_.inverse(sqrt(sum))), pool_.inverse(sum));
+  EXPECT_TRUE(required(Obligation::Kind::nonnegative, sum));
+}
+
+TEST_F(FunctionsTest, ExpOfLogarithm) {
+  EXPECT_EQ(exp(pool_.apply(Function::log, {x_})), x_);
+  EXPECT_TRUE(required(Obligation::Kind::nonzero, x_));
+  EXPECT_TRUE(required(Obligation::Kind::nonnegative, x_));
+  EXPECT_NE(exp(pool_.scale(pool_.apply(Function::log, {y_}), Rational(1, 2))), y_);
+}
+
+TEST_F(FunctionsTest, Maximum) {
+  EXPECT_EQ(max({x_, max({y_, x_})}), max({y_, x_}));
+  EXPECT_EQ(max({number(2), x_, number(-3)}), max({x_, number(2)}));
+  EXPECT_NE(max({x_, number(2)}), max({x_, number(-3)}));
+  EXPECT_NE(max({x_, y_}), x_);
+}
+
+TEST_F(FunctionsTest, MaskedScoresVanishFromMaximaAndExponentials) {
+  EXPECT_EQ(max({x_, masked_}), x_);
+  EXPECT_EQ(max({x_, pool_.add(pool_.scale(masked_, Rational(1, 2)), y_)}), x_);
+  EXPECT_EQ(max({masked_, masked_}), masked_);
+  EXPECT_EQ(exp(pool_.add(x_, masked_)), pool_.zero());
+}
+
+// -(-infinity) is +infinity, and -infinity times something is whatever its sign makes it.
+TEST_F(FunctionsTest, OnlyMinusInfinityVanishes) {
+  EXPECT_NE(max({x_, negate(masked_)}), x_);
+  EXPECT_NE(max({x_, pool_.mul(y_, masked_)}), x_);
+  EXPECT_NE(max({x_, pool_.add(masked_, pool_.mul(y_, masked_))}), x_);
+  EXPECT_NE(max({negate(masked_)}), masked_);
+  EXPECT_NE(exp(negate(masked_)), pool_.zero());
+  EXPECT_NE(exp(pool_.mul(y_, masked_)), pool_.zero());
+  EXPECT_NE(exp(pool_.add(masked_, pool_.scale(pool_.mul(y_, masked_), Rational(-1)))), pool_.zero());
+}
+
+TEST_F(FunctionsTest, ComparisonsOfIntegersAreGuards) {
+  const IndexId j = pool_.index_var(pool_.named(VarKind::loop, "j", 8));
+  const TermId difference = pool_.sub(pool_.index_value(i_), pool_.index_value(j));
+  EXPECT_EQ(pool_.apply(Function::less_equal, {difference}), pool_.range(pool_.index_sub(i_, j), -kUnbounded, 0));
+  EXPECT_EQ(pool_.apply(Function::less, {difference}), pool_.range(pool_.index_sub(i_, j), -kUnbounded, -1));
+  EXPECT_EQ(pool_.apply(Function::equal_real, {difference}), pool_.range(pool_.index_sub(i_, j), 0, 0));
+  EXPECT_EQ(pool_.apply(Function::less, {pool_.zero()}), pool_.zero());
+  EXPECT_EQ(pool_.apply(Function::less_equal, {pool_.zero()}), pool_.one());
+  // halves are no index terms
+  EXPECT_FALSE(pool_.as_index(pool_.scale(difference, Rational(1, 2))).has_value());
+  EXPECT_FALSE(pool_.as_index(pool_.mul(pool_.index_value(i_), pool_.index_value(j))).has_value());
+  EXPECT_FALSE(pool_.as_index(pool_.add(difference, x_)).has_value());
+}
+
+TEST_F(FunctionsTest, FunctionsOfGuardedValuesSplit) {
+  const TermId guard = pool_.range(i_, 3, kUnbounded);
+  const TermId e = exp(pool_.mul(guard, x_));
+  EXPECT_EQ(e, pool_.add(pool_.mul(guard, exp(x_)), pool_.complement(guard)));  // exp(0) = 1 elsewhere
+}
+
+}  // namespace
+}  // namespace shardproof::solvers
