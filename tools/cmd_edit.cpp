@@ -61,7 +61,7 @@ std::string drop(ir::Plan& plan, const std::string& name) {
     ir::Program& program = stage.program;
     const std::optional<ir::Instruction> dropped = take_out(program, program.body, name);
     if (!dropped) continue;
-    const std::string text = ir::describe(program, *dropped);
+    std::string text = ir::describe(program, *dropped);
     if (dropped->region != nullptr || dropped->inputs.size() != dropped->outputs.size()) {
       throw UsageError("cannot drop `" + text + "`: it has no operand for each of its results");
     }

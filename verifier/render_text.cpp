@@ -31,7 +31,7 @@ const ir::Label* primary_label(const ir::Diagnostic& diagnostic) {
 
 // "plans/a.json:1181:15", or what is known of it.
 std::string place(const ir::Diagnostic& diagnostic, const ir::SourceFile* source, std::string_view path) {
-  const std::string file = printable(source != nullptr ? source->path() : path);
+  std::string file = printable(source != nullptr ? source->path() : path);
   const ir::Label* label = primary_label(diagnostic);
   if (source == nullptr || label == nullptr) return file;
   const ir::LineColumn start = source->line_column(label->span.begin);
