@@ -31,9 +31,10 @@ TensorId AtomTable::define(std::string name, const std::vector<VarId>& dims, Ter
 
 void AtomTable::add_variant(Variant variant) {
   SHARDPROOF_CHECK(!variant.factor.is_zero());
-  std::vector<std::size_t>& same = by_skeleton_[pool_.node(variant.pattern).skeleton];
+  if (!variant.key.valid()) variant.key = variant.pattern;
+  std::vector<std::size_t>& same = by_skeleton_[pool_.node(variant.key).skeleton];
   for (std::size_t i : same)
-    if (variants_[i].pattern == variant.pattern) return;
+    if (variants_[i].pattern == variant.pattern && variants_[i].key == variant.key) return;
   same.push_back(variants_.size());
   variants_.push_back(std::move(variant));
   ++generation_;
@@ -61,7 +62,13 @@ std::optional<TermId> AtomTable::accept(TermId term, std::size_t variant_index, 
   Substitution instance;
   for (std::size_t d = 0; d < shape.size(); ++d)
     if (shape[d] > 1) instance.set(pool_.pattern(d, shape[d]), indices[d]);
-  if (pool_.substitute(variant.pattern, instance) != term) return std::nullopt;
+  const TermId instantiated = pool_.substitute(variant.pattern, instance);
+  if (instantiated != term) {
+    if (guards.empty()) return std::nullopt;
+    TermId context = pool_.one();
+    for (TermId g : guards) context = pool_.mul(context, g);
+    if (pool_.assume(pool_.mul(context, instantiated), guards) != pool_.assume(pool_.mul(context, term), guards)) return std::nullopt;
+  }
   for (std::size_t d = 0; d < shape.size(); ++d)
     if (!in_range(indices[d], shape[d], guards)) return std::nullopt;
   ++accepted_;

@@ -26,6 +26,7 @@ struct Variant {
   TensorId tensor;
   TermId pattern;   // over pattern variables
   Rational factor;  // non-zero
+  TermId key;       // what terms are matched with to propose an instance: the pattern or one of its pieces
 };
 
 // One accepted replacement, for certificates and statistics.
@@ -55,7 +56,9 @@ class AtomTable {
   std::size_t variant_count() const { return variants_.size(); }
   const Variant& variant(std::size_t index) const { return variants_[index]; }
 
-  // The trusted step: tensor[indices] * factor if it provably equals `term` wherever `guards` hold.
+  // The trusted step: the access (times the variant's factor) if it provably equals `term` wherever
+  // all `guards` hold: the instantiated pattern is the term, or becomes equal to it when both are multiplied by the
+  // guards (a slice of a piecewise definition).
   std::optional<TermId> accept(TermId term, std::size_t variant, const std::vector<IndexId>& indices,
                                const std::vector<TermId>& guards);
 

@@ -99,27 +99,47 @@ TermId Folder::rebuild(const Content& content, TermId core) {
 
 bool Folder::is_folded(TermId term) const {
   const std::vector<Monomial> monomials = pool_.monomials_of(term);
-  std::set<std::vector<TermId>> guard_sets;
   for (const Monomial& m : monomials) {
-    std::vector<TermId> guards;
     int accesses = 0;
     for (const Factor& f : m.factors) {
       const TermNode& n = pool_.node(f.term);
-      if (n.kind == TermKind::range) {
-        guards.push_back(f.term);
-      } else if (n.kind == TermKind::access && n.free.value == 0) {
-        continue;
-      } else if ((n.kind == TermKind::access || n.kind == TermKind::index_value) && f.power == 1) {
-        ++accesses;
-      } else if (n.kind == TermKind::apply && n.function == Function::negative_infinity) {
-        continue;
-      } else {
-        return false;
-      }
+      const bool free_of_charge = n.kind == TermKind::range || (n.kind == TermKind::access && n.free.value == 0) ||
+                                  (n.kind == TermKind::apply && n.function == Function::negative_infinity);
+      if (free_of_charge) continue;
+      if ((n.kind != TermKind::access && n.kind != TermKind::index_value) || f.power != 1) return false;
+      ++accesses;
     }
     if (accesses > 1) return false;
-    if (monomials.size() > 1 && !guard_sets.insert(guards).second) {
-      return false;
+  }
+  return monomials.size() < 2 || disjoint(monomials);
+}
+
+// Whether no two monomials are non-zero together, as far as their guards on common forms tell.
+bool Folder::disjoint(const std::vector<Monomial>& monomials) const {
+  std::map<IndexId, std::vector<std::pair<std::int64_t, std::int64_t>>> by_form;
+  for (const Monomial& m : monomials)
+    for (const Factor& f : m.factors)
+      if (pool_.is_guard(f.term)) by_form[pool_.node(f.term).form].emplace_back(pool_.node(f.term).lo, pool_.node(f.term).hi);
+  for (auto& [form, ranges] : by_form) {  // one form that all carry, with separate ranges: the flat buffers' case
+    if (ranges.size() != monomials.size()) continue;
+    std::sort(ranges.begin(), ranges.end());
+    bool separate = true;
+    for (std::size_t i = 0; separate && i + 1 < ranges.size(); ++i) separate = ranges[i].second < ranges[i + 1].first;
+    if (separate) return true;
+  }
+  if (monomials.size() > 64) return false;
+  for (std::size_t i = 0; i < monomials.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      bool separate = false;
+      for (const Factor& f : monomials[i].factors) {
+        if (!pool_.is_guard(f.term)) continue;
+        const TermNode& a = pool_.node(f.term);
+        for (const Factor& g : monomials[j].factors) {
+          const TermNode& b = pool_.node(g.term);
+          if (b.kind == TermKind::range && a.form == b.form) separate = separate || a.hi < b.lo || b.hi < a.lo;
+        }
+      }
+      if (!separate) return false;
     }
   }
   return true;
@@ -148,7 +168,7 @@ std::optional<TermId> Folder::match_core(TermId core, const std::vector<TermId>&
   for (std::size_t c = 0; c < candidates.size() && c < kMaxCandidates; ++c) {
     const Variant variant = atoms_.variant(candidates[c]);
     std::optional<TermId> result;
-    propose_instances(pool_, variant.pattern, core, pool_.tensor(variant.tensor).shape, kMaxTries,
+    propose_instances(pool_, variant.key, core, pool_.tensor(variant.tensor).shape, kMaxTries,
                       [&](const std::vector<IndexId>& indices) {
                         result = atoms_.accept(core, candidates[c], indices, guards);
                         return result.has_value();
@@ -457,12 +477,30 @@ void Folder::add_variants(TensorId tensor) {
     const Content content = split_content(pattern);
     const TermId core = pool_.scale(pattern, ir::inverse(content.rational));
     if (pool_.node(core).kind == TermKind::access || pool_.as_constant(core)) return;
-    atoms_.add_variant({tensor, core, ir::inverse(content.rational)});
+    atoms_.add_variant({tensor, core, ir::inverse(content.rational), core});
+    // A slice that lies in one piece of a piecewise definition shows that piece only.
+    std::map<std::vector<Factor>, std::vector<Monomial>> pieces;
+    for (const Monomial& m : pool_.monomials_of(core)) {
+      std::vector<Factor> own;
+      Monomial rest{m.coefficient, {}};
+      for (const Factor& f : m.factors) (pool_.is_guard(f.term) ? own : rest.factors).push_back(f);
+      pieces[own].push_back(std::move(rest));
+    }
+    if (pieces.size() == 1 && pieces.begin()->first.empty()) return;
+    for (auto& [own, monomials] : pieces) {
+      const TermId piece = pool_.poly(std::move(monomials));
+      const Content inner = split_content(piece);
+      const Rational inverse = ir::inverse(inner.rational);
+      const TermId key = pool_.scale(piece, inverse);
+      if (pool_.node(key).kind == TermKind::access || pool_.as_constant(key)) continue;
+      atoms_.add_variant({tensor, pool_.scale(core, inverse), ir::inverse(content.rational) * inverse, key});
+    }
   };
   add(definition);
   try {
     add(atoms_.unfold(definition, [this](TensorId t) { return !pool_.tensor(t).shape.empty(); }));
-    if (const auto deep = unfold_elementwise(definition)) add(*deep);
+    for (const bool sums : {false, true})
+      if (const auto deep = unfold_elementwise(definition, sums)) add(*deep);
   } catch (const BudgetExceeded& e) {
     if (e.what_kind != BudgetExceeded::What::size) throw;  // a variant too large to keep is simply not kept
   }
@@ -487,7 +525,13 @@ bool Folder::is_anchor(TensorId tensor) const {
   return accesses > 1;
 }
 
-std::optional<TermId> Folder::unfold_elementwise(TermId term) {
+// Elementwise atoms unfolded as far as they go; with `sums`, plain sums once as well.
+std::optional<TermId> Folder::unfold_elementwise(TermId term, bool sums) {
+  if (sums) {
+    const TermId next = atoms_.unfold(term, [this](TensorId t) { return !atoms_.has_reduction(t) && !pool_.tensor(t).shape.empty(); });
+    if (next == term || pool_.node(next).size > kVariantSize) return std::nullopt;
+    return unfold_elementwise(next, false).value_or(next);
+  }
   for (int level = 0; level < 12; ++level) {
     const TermId next = atoms_.unfold(term, [this](TensorId t) { return !is_anchor(t); });
     if (next == term) return level == 0 ? std::nullopt : std::optional(term);
@@ -503,10 +547,11 @@ TermId Folder::refold(TermId term) {
   try {
     // Whatever the association of an elementwise computation, its fully unfolded form is one polynomial.
     if (pool_.node(best).height == 0)
-      if (const auto deep = unfold_elementwise(best)) {
-        const TermId folded = fold_pieces(*deep);
-        if (is_folded(folded)) return folded;
-      }
+      for (const bool sums : {false, true})
+        if (const auto deep = unfold_elementwise(best, sums)) {
+          const TermId folded = fold_pieces(*deep);
+          if (is_folded(folded)) return folded;
+        }
     const std::vector<TensorId> candidates = atoms_in(best);
     if (candidates.size() > 16) return best;
     const auto try_unfolding = [&](const std::function<bool(TensorId)>& select) -> std::optional<TermId> {

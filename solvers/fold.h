@@ -62,7 +62,8 @@ class Folder {
   bool accesses_in_range(TermId term) const;
   void add_variants(TensorId tensor);
   bool is_anchor(TensorId tensor) const;
-  std::optional<TermId> unfold_elementwise(TermId term);
+  std::optional<TermId> unfold_elementwise(TermId term, bool sums);
+  bool disjoint(const std::vector<Monomial>& monomials) const;
   TermId fold_pieces(TermId term);
 
   AtomTable& atoms_;

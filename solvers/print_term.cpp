@@ -64,7 +64,7 @@ std::string TermPool::to_string(TermId term, int depth) const {
       std::string out;
       std::size_t shown = 0;
       for (const Monomial& m : n.monomials) {
-        if (++shown > 12) return out + " + ...(" + std::to_string(n.monomials.size()) + " terms)";
+        if (++shown > 40) return out + " + ...(" + std::to_string(n.monomials.size()) + " terms)";
         std::string text;
         if (m.factors.empty() || !m.coefficient.is_one()) text = ir::to_string(m.coefficient);
         for (const Factor& f : m.factors) {

@@ -12,6 +12,7 @@
 //     mentions a: this one rule completes sums over chunks, ranks and microbatches
 //   7 bound variables are named by height and position, ordered by extent and by a signature of their
 //     occurrences that does not depend on free variables
+//   8 a guard lo <= e + r(v) <= hi inside implies lo - max r <= e <= hi - min r outside
 // Maxima: terms free of bound variables leave; guards free of them split the maximum; guards on one bound
 // variable split its range; narrowing only where the removed part is -infinity; rules 2, 5, 6, 7.
 //
@@ -213,7 +214,22 @@ TermId TermPool::reduce_connected_sum(std::vector<VarId> vars, TermId body, int 
       return reduce_at(Reduction::sum, std::move(vars), replaced, splits);
     }
   }
-  return seal(Reduction::sum, std::move(vars), body);
+  // Rule 8: what a guard says about the free part of its form holds outside as well.
+  TermId outside = one_;
+  const VarSetId bound = var_set(vars);
+  for (const Factor& f : m.factors) {
+    const TermNode& g = node(f.term);
+    if (g.kind != TermKind::range) continue;
+    std::vector<LinearTerm> free_terms, bound_terms;
+    for (const LinearTerm& t : index(g.form).terms) (intersects(atom(t.first).free, bound) ? bound_terms : free_terms).push_back(t);
+    if (free_terms.empty()) continue;
+    const IndexId rest = index_normal(0, std::move(bound_terms));
+    const std::int64_t lo = g.lo == -kUnbounded ? -kUnbounded : checked_add(g.lo, -index(rest).hi);
+    const std::int64_t hi = g.hi == kUnbounded ? kUnbounded : checked_add(g.hi, -index(rest).lo);
+    outside = mul(outside, range(index_normal(index(g.form).constant, std::move(free_terms)), lo, hi));
+  }
+  if (outside == zero_) return zero_;
+  return mul(outside, seal(Reduction::sum, std::move(vars), body));
 }
 
 TermId TermPool::reduce_max(std::vector<VarId> vars, TermId body, int splits) {

@@ -130,7 +130,23 @@ class Matcher {
     bool b_lo = b.lo != -kUnbounded, b_hi = b.hi != kUnbounded;
     IndexId form = b.form;
     std::int64_t lo = b.lo, hi = b.hi;
-    if (a_lo != b_lo) {
+    const bool two_sided = a_lo && a_hi && b_lo && b_hi;
+    // An equality of the pattern may show as w consecutive values of w*x + r: x = (hi - r) div w.
+    if (two_sided && a.lo == a.hi && b.hi > b.lo) {
+      const std::int64_t w = b.hi - b.lo + 1;
+      const IndexNode n = pool_.index(b.form);
+      std::vector<LinearTerm> whole, rest;
+      for (const auto& [t, k] : n.terms) {
+        if (k % w == 0) whole.emplace_back(t, k / w);
+        else rest.emplace_back(t, k);
+      }
+      const IndexId digit = pool_.index_div(pool_.index_linear(pool_.index_normal(n.constant, std::move(rest)), -1, pool_.index_constant(b.hi), 1), w);
+      form = pool_.index_sub(pool_.index_normal(0, std::move(whole)), digit);
+      lo = hi = 0;
+      guard_equations_.push_back({a.form, pool_.index_scale(form, flips(a.form, form) ? -1 : 1, a.lo)});
+      return;
+    }
+    if (two_sided ? flips(a.form, b.form) : a_lo != b_lo) {
       form = pool_.index_scale(form, -1);
       std::swap(lo, hi);
       std::swap(b_lo, b_hi);
@@ -139,6 +155,15 @@ class Matcher {
     }
     if (a_lo && b_lo) guard_equations_.push_back({a.form, pool_.index_scale(form, 1, a.lo - lo)});
     else if (a_hi && b_hi) guard_equations_.push_back({a.form, pool_.index_scale(form, 1, a.hi - hi)});
+  }
+
+  // Whether a two-sided guard matches with the opposite sign: decided by integer tensors that both mention.
+  bool flips(IndexId pattern, IndexId term) {
+    for (const auto& [a, ka] : pool_.index(pattern).terms)
+      for (const auto& [b, kb] : pool_.index(term).terms)
+        if (pool_.atom(a).kind == AtomKind::load && pool_.atom(b).kind == AtomKind::load && pool_.atom(a).tensor == pool_.atom(b).tensor)
+          return (ka > 0) != (kb > 0);
+    return odometer_.pick(2) == 1;
   }
 
   TermPool& pool_;
@@ -262,10 +287,10 @@ class Solver {
     if (depth > 4) return std::nullopt;
     for (const Equation& q : equations_) {
       const IndexNode p = pool_.index(q.pattern);
-      if (p.constant != 0 || p.terms.size() != 1 || p.terms[0].second != 1 || has_bound_variable(q.term)) continue;
+      if (p.terms.size() != 1 || p.terms[0].second != 1 || has_bound_variable(q.term)) continue;
       const IndexAtom at = pool_.atom(p.terms[0].first);
       if (at.kind != AtomKind::modulo || at.inner != e) continue;
-      if (const auto high = value_of(pool_.index_div(e, at.divisor), depth + 1)) return pool_.index_linear(*high, at.divisor, q.term, 1);
+      if (const auto high = value_of(pool_.index_div(e, at.divisor), depth + 1)) return pool_.index_linear(*high, at.divisor, q.term, 1, -p.constant);
     }
     return std::nullopt;
   }

@@ -147,6 +147,11 @@ Bound Bindings::member(const ir::BufferMember& m, const std::string& role, Index
 }
 
 Bound Bindings::bind(const ir::Binding& binding, const ir::TensorType& local, const ReferenceValue& reference) {
+  const Bound raw = bind_raw(binding, local, reference);
+  return {pool_.assume(raw.term, {}), pool_.assume(raw.care, {})};
+}
+
+Bound Bindings::bind_raw(const ir::Binding& binding, const ir::TensorType& local, const ReferenceValue& reference) {
   const std::vector<IndexId> elements = semantics_.element_indices(local.shape);
   IndexId flat = pool_.index_constant(0);
   for (std::size_t d = 0; d < local.shape.size(); ++d) flat = pool_.index_linear(flat, local.shape[d], elements[d], 1);

@@ -34,6 +34,7 @@ class Bindings {
   Bound bind(const ir::Binding& binding, const ir::TensorType& local, const ReferenceValue& reference);
 
  private:
+  Bound bind_raw(const ir::Binding& binding, const ir::TensorType& local, const ReferenceValue& reference);
   // The element of one placed tensor at given values of its local digits (all dims' local digits in order).
   Bound place(const Denotation& reference, const ir::Placement& placement, const std::vector<solvers::IndexId>& local_digits);
   // Row-major element `flat` of a member's local tensor.

@@ -111,7 +111,7 @@ void ProgramRun::run_instruction(const Instruction& instruction) {
   }
   if (instruction.attributes.get_or<bool>("async", false)) pending_[static_cast<std::size_t>(out.index)] = true;
   try {
-    TermId result = semantics_.evaluate(instruction, operands, value.type);
+    TermId result = pool_.assume(semantics_.evaluate(instruction, operands, value.type), {});
     if (side_ == Side::reference) {
       const ir::OpFamily family = ir::schema_of(instruction.op).family;
       const bool structural = family == ir::OpFamily::source || family == ir::OpFamily::structure;

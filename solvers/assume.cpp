@@ -1,0 +1,85 @@
+// Terms under assumptions: where guards hold, divisions and moduli whose argument lies in one cell are decided.
+//
+// Exact where all guards are 1: e in [c*q, c*q + c) gives e div c = q and e mod c = e - c*q. A monomial may also
+// assume its own guards for its other factors, since it is 0 where they fail.
+#include "solvers/term_pool.h"
+
+namespace shardproof::solvers {
+
+IndexId TermPool::assume_index(IndexId e, const std::vector<TermId>& guards) {
+  const IndexNode n = index(e);
+  IndexId result = index_constant(n.constant);
+  for (const auto& [a, k] : n.terms) {
+    const IndexAtom at = atom(a);
+    IndexId value = intern_index(0, {{a, 1}});
+    if (at.kind == AtomKind::floor_div || at.kind == AtomKind::modulo) {
+      const IndexId inner = assume_index(at.inner, guards);
+      const auto [lo, hi] = bounds_under(inner, guards);
+      const std::int64_t q = ir::floor_div(lo, at.divisor);
+      if (q == ir::floor_div(hi, at.divisor)) {
+        value = at.kind == AtomKind::floor_div ? index_constant(q) : index_scale(inner, 1, -ir::checked_mul(q, at.divisor));
+      } else if (inner != at.inner) {
+        value = at.kind == AtomKind::floor_div ? index_div(inner, at.divisor) : index_mod(inner, at.divisor);
+      }
+    } else if (at.kind == AtomKind::load) {
+      std::vector<IndexId> indices;
+      for (IndexId i : at.indices) indices.push_back(assume_index(i, guards));
+      value = index_load(at.tensor, std::move(indices));
+    }
+    result = index_linear(result, 1, value, k);
+  }
+  return result;
+}
+
+TermId TermPool::assume(TermId term, const std::vector<TermId>& guards) {
+  const TermNode& n = node(term);
+  switch (n.kind) {
+    case TermKind::poly: {
+      std::vector<TermId> parts;
+      for (const Monomial& m : n.monomials) {
+        // Guards one after the other, each under the current form of the others: the product stays the same.
+        std::vector<TermId> own;
+        for (const Factor& f : m.factors)
+          if (is_guard(f.term)) own.push_back(f.term);
+        for (std::size_t i = 0; i < own.size(); ++i) {
+          std::vector<TermId> others = guards;
+          for (std::size_t j = 0; j < own.size(); ++j)
+            if (j != i && is_guard(own[j])) others.push_back(own[j]);
+          own[i] = assume(own[i], others);
+        }
+        std::vector<TermId> inner = guards;
+        std::vector<Factor> factors;
+        for (TermId g : own) {
+          factors.push_back({g, 1});
+          if (is_guard(g)) inner.push_back(g);
+        }
+        for (const Factor& f : m.factors)
+          if (!is_guard(f.term)) factors.push_back({assume(f.term, inner), f.power});
+        parts.push_back(product(factors, m.coefficient));
+      }
+      return sum(parts);
+    }
+    case TermKind::access: {
+      std::vector<IndexId> indices;
+      for (IndexId i : n.indices) indices.push_back(assume_index(i, guards));
+      return access(n.tensor, std::move(indices));
+    }
+    case TermKind::apply: {
+      std::vector<TermId> arguments;
+      for (TermId a : n.arguments) arguments.push_back(assume(a, guards));
+      return apply(n.function, std::move(arguments));
+    }
+    case TermKind::reduce: {
+      FreshScope scope(*this);
+      std::vector<VarId> vars;
+      const TermId body = open(term, scope, vars);
+      const TermId assumed = assume(body, guards);
+      return assumed == body ? term : reduce(n.reduction, std::move(vars), assumed);
+    }
+    case TermKind::range: return range(assume_index(n.form, guards), n.lo, n.hi);
+    case TermKind::index_value: return index_value(assume_index(n.form, guards));
+  }
+  return term;
+}
+
+}  // namespace shardproof::solvers
