@@ -204,8 +204,8 @@ double evaluate_in(const TermPool& pool, const Term& term, Assignment& values, c
       for (std::size_t i = 0; i < term->parts.size(); ++i) {
         const double x = part(i);
         if (std::isinf(x)) {  // may be scaled, but not multiplied by a value of unknown sign
-          for (const Term& other : term->parts)
-            if (other != term->parts[i] && other->kind != RawTerm::Kind::constant) return kUndefined;
+          for (std::size_t j = 0; j < term->parts.size(); ++j)
+            if (j != i && term->parts[j]->kind != RawTerm::Kind::constant) return kUndefined;
         }
         product *= x;
       }
