@@ -114,7 +114,7 @@ void ProgramRun::run_instruction(const Instruction& instruction) {
     TermId result = pool_.assume(semantics_.evaluate(instruction, operands, value.type), {});
     if (side_ == Side::reference) {
       const ir::OpFamily family = ir::schema_of(instruction.op).family;
-      const bool structural = family == ir::OpFamily::source || family == ir::OpFamily::structure;
+      const bool structural = family == ir::OpFamily::source || (family == ir::OpFamily::structure && instruction.op != OpCode::scatter_add);
       result = structural ? folder_.fold(result) : folder_.define(value.name, result);
     } else {
       // Sums over part of a contraction are expected to fold only once a collective completes them; everything else
