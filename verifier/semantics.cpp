@@ -102,7 +102,7 @@ TermId Semantics::source(const ir::Instruction& i, const ir::TensorType& result)
   switch (i.op) {
     case OpCode::constant:
       if (i.attributes.get_or<bool>("negative_infinity", false)) return pool_.apply(solvers::Function::negative_infinity, {});
-      return pool_.constant(i.attributes.get<ir::Rational>("value"));
+      return number(i.attributes.get<ir::Rational>("value"));
     case OpCode::table: return table(i, result);
     case OpCode::iota: {
       const auto dim = static_cast<std::size_t>(i.attributes.get<std::int64_t>("dim"));
@@ -114,9 +114,21 @@ TermId Semantics::source(const ir::Instruction& i, const ir::TensorType& result)
   SHARDPROOF_CHECK(false);
 }
 
+// Constants with long fractions (sqrt(2/pi) in 16 digits) would overflow exact products. They become symbols, one per
+// magnitude: less is known about them, but nothing wrong.
+TermId Semantics::number(ir::Rational value) {
+  constexpr std::int64_t kLong = 1'000'000'000;
+  const std::int64_t magnitude = value.num < 0 ? -value.num : value.num;
+  if (magnitude < kLong * kLong / 1000 && value.den == 1) return pool_.constant(value);
+  if (magnitude < kLong && value.den < kLong) return pool_.constant(value);
+  const auto [it, added] = literals_.try_emplace({Shape{}, {ir::to_string(ir::Rational(magnitude, value.den))}});
+  if (added) it->second = atoms_.opaque({it->first.second[0], {}, false, 0});
+  return pool_.scale(pool_.access(it->second, {}), ir::Rational(value.num < 0 ? -1 : 1));
+}
+
 TermId Semantics::table(const ir::Instruction& i, const ir::TensorType& result) {
   const auto& values = i.attributes.get<std::vector<ir::Rational>>("values");
-  if (std::all_of(values.begin(), values.end(), [&](const ir::Rational& v) { return v == values[0]; })) return pool_.constant(values[0]);
+  if (std::all_of(values.begin(), values.end(), [&](const ir::Rational& v) { return v == values[0]; })) return number(values[0]);
   std::vector<std::string> key;
   for (const ir::Rational& v : values) key.push_back(ir::to_string(v));
   const auto [it, added] = literals_.try_emplace({result.shape, std::move(key)});

@@ -36,7 +36,7 @@ class SemanticsError : public std::runtime_error {
   std::string code, name, expected, found;
 };
 
-// Literal tensors (op `table`) by content, so that equal tables of reference and plan are one tensor.
+// Literal tensors (op `table`) and long constants by content, so that equal ones of reference and plan are one tensor.
 using LiteralTable = std::map<std::pair<ir::Shape, std::vector<std::string>>, solvers::TensorId>;
 
 class Semantics {
@@ -68,6 +68,7 @@ class Semantics {
   solvers::TermId elementwise(const ir::Instruction& i, const Operands& operands);
   solvers::TermId contraction(const ir::Instruction& i, const Operands& operands);
   solvers::TermId collective(const ir::Instruction& i, const Operands& operands, const ir::TensorType& result);
+  solvers::TermId number(ir::Rational value);
   solvers::TermId table(const ir::Instruction& i, const ir::TensorType& result);
   solvers::TermId reduce_over(const std::vector<std::string>& axes, ir::ReduceKind kind, solvers::TermId term);
   void require_in_range(solvers::IndexId e, std::int64_t extent, const std::vector<solvers::TermId>& guards, const std::string& what);
