@@ -147,18 +147,7 @@ TermId TermPool::apply_inverse(TermId argument) {
     }
     return poly(std::move(result));
   }
-  // Content, a sign chosen by skeleton (so that instances of one pattern agree), and factors common to all terms.
-  Rational content = content_of(monomials);
-  std::uint64_t smallest = ~std::uint64_t{0};
-  for (const Monomial& m : monomials) {
-    std::uint64_t key = 0;
-    for (const Factor& f : m.factors) key += combine(node(f.term).skeleton, hash_int(f.power));
-    key = mix(key);
-    if (key < smallest) {
-      smallest = key;
-      if ((ir::sign(m.coefficient) < 0) != (ir::sign(content) < 0)) content = -content;
-    }
-  }
+  // Factors common to all terms.
   std::vector<Factor> common;
   for (const Factor& f : monomials[0].factors) {
     std::int32_t power = f.power;
@@ -173,23 +162,41 @@ TermId TermPool::apply_inverse(TermId argument) {
     }
     if (everywhere) common.push_back({f.term, power});
   }
-  std::vector<Monomial> pulled{{ir::inverse(content), {}}};
-  for (const Factor& f : common) {
-    std::vector<Monomial> next;
-    for (Monomial& m : pulled) multiply_factor(next, std::move(m), Factor{f.term, -f.power});
-    pulled = std::move(next);
+  if (!common.empty()) {
+    std::vector<Monomial> pulled{{Rational(1), {}}};
+    for (const Factor& f : common) {
+      std::vector<Monomial> next;
+      for (Monomial& m : pulled) multiply_factor(next, std::move(m), Factor{f.term, -f.power});
+      pulled = std::move(next);
+    }
+    for (Monomial& m : monomials) {
+      for (const Factor& c : common)
+        for (Factor& f : m.factors)
+          if (f.term == c.term) f.power -= c.power;
+      std::erase_if(m.factors, [](const Factor& f) { return f.power == 0; });
+    }
+    return mul(poly(std::move(pulled)), apply_inverse(poly(std::move(monomials))));
   }
-  for (Monomial& m : monomials) {
-    m.coefficient = m.coefficient * ir::inverse(content);
-    for (const Factor& c : common)
-      for (Factor& f : m.factors)
-        if (f.term == c.term) f.power -= c.power;
-    std::erase_if(m.factors, [](const Factor& f) { return f.power == 0; });
+  // Content, with a sign that instances of one pattern agree on: coefficients are added up by skeleton, and the
+  // smallest skeleton with a sum other than 0 decides. The common factors are gone by now, so that 1/(f q) is 1/f
+  // times the same 1/q whatever f is.
+  Rational content = content_of(monomials);
+  std::map<std::uint64_t, Rational> by_skeleton;
+  for (const Monomial& m : monomials) {
+    std::uint64_t key = 0;
+    for (const Factor& f : m.factors) key += combine(node(f.term).skeleton, hash_int(f.power));
+    Rational& total = by_skeleton[mix(key)];
+    total = total + m.coefficient;
   }
-  const TermId rest = poly(std::move(monomials));
-  std::vector<Monomial> result;
-  for (Monomial& m : pulled) multiply_factor(result, std::move(m), Factor{raw_apply(Function::inverse, {rest}), 1});
-  return poly(std::move(result));
+  int sign = ir::sign(monomials[0].coefficient);
+  for (const auto& [key, total] : by_skeleton) {
+    if (total.is_zero()) continue;
+    sign = ir::sign(total);
+    break;
+  }
+  if (sign < 0) content = -content;
+  for (Monomial& m : monomials) m.coefficient = m.coefficient * ir::inverse(content);
+  return scale(raw_apply(Function::inverse, {poly(std::move(monomials))}), ir::inverse(content));
 }
 
 TermId TermPool::apply_sqrt(TermId argument) {
@@ -208,10 +215,14 @@ TermId TermPool::apply_max(const std::vector<TermId>& arguments) {
   std::vector<TermId> flat;
   std::optional<Rational> constants;
   bool masked = false;
+  std::vector<TermId> opened;
   for (TermId a : arguments) {
     const TermNode& n = node(a);
-    if (n.kind == TermKind::apply && n.function == Function::max) flat.insert(flat.end(), n.arguments.begin(), n.arguments.end());
-    else if (infinity_of(a) == Infinity::minus) masked = true;
+    if (n.kind == TermKind::apply && n.function == Function::max) opened.insert(opened.end(), n.arguments.begin(), n.arguments.end());
+    else opened.push_back(a);
+  }
+  for (TermId a : opened) {
+    if (infinity_of(a) == Infinity::minus) masked = true;
     else if (const auto c = as_constant(a)) constants = !constants || compare(*constants, *c) < 0 ? *c : *constants;
     else flat.push_back(a);
   }
