@@ -221,11 +221,17 @@ void TermPool::multiply_guard(std::vector<Monomial>& result, Monomial left, Term
       return (range_node.lo == -kUnbounded || interval.first >= range_node.lo) &&
              (range_node.hi == kUnbounded || interval.second <= range_node.hi);
     };
+    const auto outside = [](std::pair<std::int64_t, std::int64_t> interval, const TermNode& range_node) {
+      return (range_node.lo != -kUnbounded && interval.second < range_node.lo) ||
+             (range_node.hi != kUnbounded && interval.first > range_node.hi);
+    };
+    // Each under the other: a contradiction may show from one side only, and the order of factors must not matter.
     const auto here = bounds_under(g.form, {left.factors[i].term});
-    if ((g.lo != -kUnbounded && here.second < g.lo) || (g.hi != kUnbounded && here.first > g.hi)) return;
+    const auto there = bounds_under(other.form, {guard});
+    if (outside(here, g) || outside(there, other)) return;
     // A guard that another one implies is dropped; of two equivalent ones the older stays.
     const bool implied = inside(here, g);
-    const bool implies = inside(bounds_under(other.form, {guard}), other);
+    const bool implies = inside(there, other);
     if (implied && (!implies || left.factors[i].term < guard)) {
       result.push_back(std::move(left));
       return;
