@@ -240,34 +240,38 @@ std::pair<std::int64_t, std::int64_t> TermPool::bounds_under(IndexId e, const st
       hi = std::min(hi, sum_hi);
     }
   }
-  // e = k*form + rest for a guard lo <= form <= hi gives e in k*[lo, hi] + [rest]. Two rounds of nesting let
-  // two guards combine.
-  const std::function<void(IndexId, std::int64_t, std::int64_t, int, std::size_t)> tighten =
-      [&](IndexId rest, std::int64_t add_lo, std::int64_t add_hi, int depth, std::size_t first) {
+  // m*e = k*form + rest for a guard lo <= form <= hi gives m*e in k*[lo, hi] + [rest]. Two rounds of nesting let two
+  // guards combine.
+  const std::function<void(IndexId, std::int64_t, std::int64_t, std::int64_t, int, std::size_t)> tighten =
+      [&](IndexId rest, std::int64_t multiple, std::int64_t add_lo, std::int64_t add_hi, int depth, std::size_t first) {
         for (std::size_t g = first; g < guards.size(); ++g) {
           const TermNode& guard = node(guards[g]);
           if (guard.kind != TermKind::range) continue;
           const std::int64_t g_lo = std::max(guard.lo, index(guard.form).lo);
           const std::int64_t g_hi = std::min(guard.hi, index(guard.form).hi);
           const IndexNode form = index(guard.form);
-          std::vector<std::int64_t> tried;
+          const IndexNode rest_node = index(rest);
+          std::vector<std::pair<std::int64_t, std::int64_t>> tried;
           for (const auto& [a, ka] : form.terms) {
-            for (const auto& [b, kb] : index(rest).terms) {
-              if (a != b || kb % ka != 0) continue;
-              const std::int64_t k = kb / ka;
-              if (std::find(tried.begin(), tried.end(), k) != tried.end()) continue;
-              tried.push_back(k);
-              const IndexId left = index_linear(rest, 1, guard.form, -k);
-              const std::int64_t from = checked_add(add_lo, checked_mul(k, k > 0 ? g_lo : g_hi));
-              const std::int64_t to = checked_add(add_hi, checked_mul(k, k > 0 ? g_hi : g_lo));
-              lo = std::max(lo, checked_add(from, index(left).lo));
-              hi = std::min(hi, checked_add(to, index(left).hi));
-              if (depth < 1) tighten(left, from, to, depth + 1, g + 1);
+            for (const auto& [b, kb] : rest_node.terms) {
+              if (a != b) continue;
+              const std::int64_t common = std::gcd(ka, kb);
+              const std::int64_t m = (ka < 0 ? -ka : ka) / common;
+              const std::int64_t k = (ka < 0 ? -kb : kb) / common;
+              if ((m > 1 && depth > 0) || std::find(tried.begin(), tried.end(), std::pair(m, k)) != tried.end()) continue;
+              tried.emplace_back(m, k);
+              const IndexId left = index_linear(rest, m, guard.form, -k);
+              const std::int64_t from = checked_add(checked_mul(add_lo, m), checked_mul(k, k > 0 ? g_lo : g_hi));
+              const std::int64_t to = checked_add(checked_mul(add_hi, m), checked_mul(k, k > 0 ? g_hi : g_lo));
+              const std::int64_t all = checked_mul(multiple, m);
+              lo = std::max(lo, ceil_div(checked_add(from, index(left).lo), all));
+              hi = std::min(hi, floor_div(checked_add(to, index(left).hi), all));
+              if (depth < 1) tighten(left, all, from, to, depth + 1, g + 1);
             }
           }
         }
       };
-  tighten(e, 0, 0, 0, 0);
+  tighten(e, 1, 0, 0, 0, 0);
   return {lo, hi};
 }
 

@@ -136,16 +136,24 @@ bool TermPool::recombine(std::int64_t& constant, std::vector<LinearTerm>& terms)
         absorb(e, k);
         return true;
       }
-      // k*(e mod c) + k*c*((e div c) mod m) = k*(e mod c*m)
+      // k*(e mod c) + k*c*((e div c + x) mod m) = k*((e + c*x) mod c*m), for any x; done when what is under the second
+      // modulus contains e div c.
       for (const auto& [b, kb] : terms) {
         if (kb != kc || atom(b).kind != AtomKind::modulo) continue;
         const std::int64_t m = atom(b).divisor;
-        const IndexNode digit = index(index_mod(quotient, m));
-        if (digit.constant != 0 || digit.terms.size() != 1 || digit.terms[0] != LinearTerm{b, 1}) continue;
+        const IndexId under = atom(b).inner;
+        bool contains = false, differs = false;
+        for (const auto& [q, kq] : index(quotient).terms) {
+          if (kq % m == 0) continue;
+          contains = true;
+          differs = differs || ir::floor_mod(coefficient_of(index(under).terms, q), m) != ir::floor_mod(kq, m);
+        }
+        if (!contains || differs) continue;
+        const IndexId x = index_sub(under, quotient);
         const AtomId other = b;
         clear_coefficient(terms, a);
         clear_coefficient(terms, other);
-        absorb(index_mod(e, checked_mul(c, m)), k);
+        absorb(index_mod(index_linear(e, 1, x, c), checked_mul(c, m)), k);
         return true;
       }
     } else if (kind == AtomKind::floor_div && k % atom(a).divisor == 0) {

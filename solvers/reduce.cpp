@@ -191,17 +191,6 @@ TermId TermPool::reduce_connected_sum(std::vector<VarId> vars, TermId body, int 
       }
     }
   }
-  VarId digit_var;
-  std::int64_t digit = 0;
-  if (splits < kMaxSplits && find_digit_split(body, vars, digit_var, digit)) {  // rule 5
-    const VarId high = scope.fresh(var(digit_var).extent / digit), low = scope.fresh(digit);
-    Substitution s;
-    s.set(digit_var, index_linear(index_var(high), digit, index_var(low), 1));
-    std::vector<VarId> split = without(vars, digit_var);
-    split.push_back(high);
-    split.push_back(low);
-    return reduce_at(Reduction::sum, std::move(split), substitute(body, s), splits + 1);
-  }
   if (vars.size() > 1 && merge_variables(vars, body, scope)) return reduce_at(Reduction::sum, std::move(vars), body, splits);
   for (const Factor& f : m.factors) {  // rule 4, after merging
     const TermNode& g = node(f.term);
@@ -213,6 +202,17 @@ TermId TermPool::reduce_connected_sum(std::vector<VarId> vars, TermId body, int 
       const TermId replaced = restrict_var(body, vars, v, lo, hi, scope);
       return reduce_at(Reduction::sum, std::move(vars), replaced, splits);
     }
+  }
+  VarId digit_var;
+  std::int64_t digit = 0;
+  if (splits < kMaxSplits && find_digit_split(body, vars, digit_var, digit)) {  // rule 5
+    const VarId high = scope.fresh(var(digit_var).extent / digit), low = scope.fresh(digit);
+    Substitution s;
+    s.set(digit_var, index_linear(index_var(high), digit, index_var(low), 1));
+    std::vector<VarId> split = without(vars, digit_var);
+    split.push_back(high);
+    split.push_back(low);
+    return reduce_at(Reduction::sum, std::move(split), substitute(body, s), splits + 1);
   }
   // Rule 8: what a guard says about the free part of its form holds outside as well.
   TermId outside = one_;
@@ -309,17 +309,6 @@ TermId TermPool::reduce_max(std::vector<VarId> vars, TermId body, int splits) {
     }
     return apply(Function::max, std::move(pieces));
   }
-  VarId digit_var;
-  std::int64_t digit = 0;
-  if (splits < kMaxSplits && find_digit_split(body, vars, digit_var, digit)) {
-    const VarId high = scope.fresh(var(digit_var).extent / digit), low = scope.fresh(digit);
-    Substitution s;
-    s.set(digit_var, index_linear(index_var(high), digit, index_var(low), 1));
-    std::vector<VarId> split = without(vars, digit_var);
-    split.push_back(high);
-    split.push_back(low);
-    return reduce_at(Reduction::max, std::move(split), substitute(body, s), splits + 1);
-  }
   if (vars.size() > 1 && merge_variables(vars, body, scope)) return reduce_at(Reduction::max, std::move(vars), body, splits);
   // Narrowing, only if all that is removed is -infinity and something is left.
   const TermId masked = apply(Function::negative_infinity, {});
@@ -336,6 +325,17 @@ TermId TermPool::reduce_max(std::vector<VarId> vars, TermId body, int splits) {
       const TermId replaced = restrict_var(body, vars, v, lo, hi, scope);
       return reduce_at(Reduction::max, std::move(vars), replaced, splits);
     }
+  }
+  VarId digit_var;
+  std::int64_t digit = 0;
+  if (splits < kMaxSplits && find_digit_split(body, vars, digit_var, digit)) {
+    const VarId high = scope.fresh(var(digit_var).extent / digit), low = scope.fresh(digit);
+    Substitution s;
+    s.set(digit_var, index_linear(index_var(high), digit, index_var(low), 1));
+    std::vector<VarId> split = without(vars, digit_var);
+    split.push_back(high);
+    split.push_back(low);
+    return reduce_at(Reduction::max, std::move(split), substitute(body, s), splits + 1);
   }
   return seal(Reduction::max, std::move(vars), body);
 }

@@ -35,6 +35,21 @@ void TermPool::collect_forms(TermId term, std::vector<IndexId>& forms) const {
   visit(term);
 }
 
+// Divisions and moduli below a term that mention one of the variables.
+std::size_t TermPool::count_digit_atoms(TermId term, const std::vector<VarId>& vars) const {
+  std::vector<IndexId> forms;
+  collect_forms(term, forms);
+  std::set<AtomId> found;
+  for (IndexId e : forms)
+    for (const auto& [a, unused] : index(e).terms) {
+      const IndexAtom& at = atom(a);
+      if (at.kind != AtomKind::floor_div && at.kind != AtomKind::modulo) continue;
+      for (VarId v : vars)
+        if (contains(at.free, v)) found.insert(a);
+    }
+  return found.size();
+}
+
 bool TermPool::merge_variables(std::vector<VarId>& vars, TermId& body, FreshScope& scope) {
   std::vector<IndexId> forms;
   collect_forms(body, forms);
@@ -62,6 +77,8 @@ bool TermPool::merge_variables(std::vector<VarId>& vars, TermId& body, FreshScop
         else s.set(b, index_linear(index_var(t), 1, index_var(a), -eb));
         const TermId merged = substitute(body, s);
         if (contains(node(merged).free, a)) continue;
+        // Not the inverse of a digit split: the merged variable may not bring divisions that were not there.
+        if (count_digit_atoms(merged, {t}) > count_digit_atoms(body, {a, b})) continue;
         body = merged;
         std::erase_if(vars, [&](VarId v) { return v == a || v == b; });
         vars.push_back(t);

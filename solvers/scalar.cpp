@@ -94,7 +94,9 @@ TermId TermPool::intern(TermNode n) {
       break;
   }
   n.size = static_cast<std::int32_t>(std::min<std::int64_t>(size, 1 << 30));
-  if (n.size > limits_.term_size) throw BudgetExceeded(BudgetExceeded::What::size, "a term grew beyond the size cap");
+  // Wide sums are fine (a gradient norm adds a thousand terms); deep terms are what a lost fold grows into.
+  const std::int64_t allowance = limits_.term_size + 24 * static_cast<std::int64_t>(n.monomials.size());
+  if (n.size > allowance) throw BudgetExceeded(BudgetExceeded::What::size, "a term grew beyond the size cap");
   const TermId id{static_cast<std::int32_t>(nodes_.size())};
   nodes_.push_back(std::move(n));
   node_table_.insert(hash, id.value);

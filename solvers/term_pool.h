@@ -144,7 +144,7 @@ class BudgetExceeded : public std::runtime_error {
 };
 
 struct PoolLimits {
-  std::int32_t term_size = 4000;  // nodes of one term
+  std::int32_t term_size = 4000;  // nodes of one term, and 24 more per monomial of a sum
   std::int32_t monomials = 6000;  // of one polynomial
 };
 
@@ -304,6 +304,7 @@ class TermPool {
   bool is_positive_factor(TermId term) const;  // syntactically > 0: exp(..)
   TermId seal(Reduction op, std::vector<VarId> vars, TermId body);
   void collect_forms(TermId term, std::vector<IndexId>& forms) const;
+  std::size_t count_digit_atoms(TermId term, const std::vector<VarId>& vars) const;
   bool merge_variables(std::vector<VarId>& vars, TermId& body, FreshScope& scope);
   bool find_digit_split(TermId body, const std::vector<VarId>& vars, VarId& var, std::int64_t& digit) const;
   bool static_range(const TermNode& guard, VarId var, std::int64_t& lo, std::int64_t& hi);

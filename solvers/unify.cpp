@@ -282,8 +282,11 @@ class Solver {
 
   // y from its digits: value(e) = c * value(e div c) + value(e mod c).
   std::optional<IndexId> value_of(IndexId e, int depth) {
-    for (const Equation& q : equations_)
-      if (q.pattern == e && !has_bound_variable(q.term)) return q.term;
+    for (const Equation& q : equations_) {
+      const IndexNode p = pool_.index(q.pattern);
+      if (p.terms == pool_.index(e).terms && !p.terms.empty() && !has_bound_variable(q.term))
+        return pool_.index_scale(q.term, 1, pool_.index(e).constant - p.constant);
+    }
     if (depth > 4) return std::nullopt;
     for (const Equation& q : equations_) {
       const IndexNode p = pool_.index(q.pattern);
