@@ -469,13 +469,16 @@ TermId TermPool::poly(std::vector<Monomial> monomials) {
       throw BudgetExceeded(BudgetExceeded::What::size, "a sum grew beyond the size cap");
     if (monomials.size() < 2) break;
     bool guards = false, values = false;
+    int sums = 0;
     for (const Monomial& m : monomials)
       for (const Factor& f : m.factors) {
+        sums += node(f.term).kind == TermKind::reduce && node(f.term).reduction == Reduction::sum;
         guards = guards || node(f.term).kind == TermKind::range;
         values = values || node(f.term).kind == TermKind::index_value;
       }
     if (values && merge_index_values(monomials)) continue;
     if (guards && merge_adjacent(monomials)) continue;
+    if (sums > 1 && merge_sums(monomials)) continue;
     break;
   }
   return poly_from_sorted(std::move(monomials));

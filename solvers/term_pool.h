@@ -295,6 +295,8 @@ class TermPool {
   Infinity infinity_of(TermId term) const;
   std::vector<Monomial> multiply(const Monomial& a, const Monomial& b);
   bool merge_adjacent(std::vector<Monomial>& monomials);
+  bool merge_sums(std::vector<Monomial>& monomials);
+  TermId join_sums(TermId a, std::size_t p, TermId b, std::size_t q);
   bool merge_index_values(std::vector<Monomial>& monomials);
   TermId apply_plain(Function function, const std::vector<TermId>& arguments);
   TermId apply_exp(TermId argument);

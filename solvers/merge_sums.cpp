@@ -1,0 +1,130 @@
+// Adjacent sums: sum over [0, e1) of P(v) plus sum over [0, e2) of Q(v) is one sum over [0, e1 + e2) of B(v), if
+// B(v) = P(v) for v < e1 and B(e1 + v) = Q(v) for v < e2. B is guessed as P (or Q, shifted) read over the longer
+// range; both equations are checked by normalising the restrictions, so the guess need not be trusted. Pieces of
+// a contraction that was cut unevenly, and unrolled loops, become one sum this way.
+//
+// Candidates share coefficient, other factors and the skeleton of the reduction; they are ordered by the constant
+// of the first index that mentions the variable, so that n pieces take n checks, not n^2.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "ir/check.h"
+#include "solvers/term_pool.h"
+
+namespace shardproof::solvers {
+
+namespace {
+
+struct SumPiece {
+  std::size_t monomial;
+  TermId sum;
+  std::int64_t offset;
+};
+
+}  // namespace
+
+// The sum of both over the joined range of variable p of `a` and variable q of `b`, or invalid.
+TermId TermPool::join_sums(TermId a, std::size_t p, TermId b, std::size_t q) {
+  FreshScope scope(*this);
+  std::vector<VarId> va, vb;
+  const TermId first = open(a, scope, va);
+  TermId second = open(b, scope, vb);
+  // The other variables correspond in order, with equal extents.
+  std::vector<VarId> others;
+  Substitution rename;
+  for (std::size_t i = 0, j = 0; i < va.size(); ++i) {
+    if (i == p) continue;
+    if (j == q) ++j;
+    if (j >= vb.size() || var(va[i]).extent != var(vb[j]).extent) return {};
+    rename.set(vb[j], index_var(va[i]));
+    others.push_back(va[i]);
+    ++j;
+  }
+  second = substitute(second, rename);
+  const std::int64_t e1 = var(va[p]).extent, e2 = var(vb[q]).extent;
+  const VarId whole = scope.fresh(ir::checked_add(e1, e2));
+  const auto restricted = [&](TermId body, VarId v, std::int64_t from) {
+    Substitution s;
+    s.set(whole, index_scale(index_var(v), 1, from));
+    return substitute(body, s);
+  };
+  Substitution widen_first, widen_second;
+  widen_first.set(va[p], index_var(whole));
+  widen_second.set(vb[q], index_scale(index_var(whole), 1, -e1));
+  for (const TermId guess : {substitute(first, widen_first), substitute(second, widen_second)}) {
+    if (restricted(guess, va[p], 0) != first || restricted(guess, vb[q], e1) != second) continue;
+    others.push_back(whole);
+    return reduce(Reduction::sum, std::move(others), guess);
+  }
+  return {};
+}
+
+bool TermPool::merge_sums(std::vector<Monomial>& monomials) {
+  std::map<std::tuple<std::int64_t, std::int64_t, std::uint64_t, std::size_t, std::vector<Factor>>, std::vector<SumPiece>> groups;
+  for (std::size_t i = 0; i < monomials.size(); ++i) {
+    TermId sum;
+    int sums = 0;
+    std::vector<Factor> rest;
+    for (const Factor& f : monomials[i].factors) {
+      const TermNode& n = node(f.term);
+      if (n.kind == TermKind::reduce && n.reduction == Reduction::sum && f.power == 1) {
+        sum = f.term;
+        ++sums;
+      } else {
+        rest.push_back(f);
+      }
+    }
+    if (sums != 1) continue;
+    const TermNode& n = node(sum);
+    groups[{monomials[i].coefficient.num, monomials[i].coefficient.den, n.skeleton, n.bound.size(), std::move(rest)}].push_back({i, sum, 0});
+  }
+  for (auto& [key, pieces] : groups) {
+    if (pieces.size() < 2) continue;
+    const std::size_t positions = node(pieces[0].sum).bound.size();
+    for (std::size_t p = 0; p < positions; ++p) {
+      for (SumPiece& piece : pieces) {
+        piece.offset = 0;
+        std::vector<IndexId> forms;
+        const VarId v = node(piece.sum).bound[p];
+        collect_forms(node(piece.sum).body, forms);
+        bool found = false;
+        for (IndexId e : forms) {
+          for (const auto& [a, k] : index(e).terms) {
+            if (found || atom(a).kind != AtomKind::variable || atom(a).var != v) continue;
+            piece.offset = index(e).constant / k;
+            found = true;
+          }
+        }
+      }
+      std::stable_sort(pieces.begin(), pieces.end(), [](const SumPiece& a, const SumPiece& b) { return a.offset < b.offset; });
+      std::set<std::size_t> removed;
+      std::vector<Monomial> added;
+      for (std::size_t i = 0; i < pieces.size();) {
+        TermId current = pieces[i].sum;
+        std::size_t j = i + 1;
+        while (j < pieces.size() && node(current).kind == TermKind::reduce && node(current).bound.size() == positions) {
+          // The joined variable may have moved among the bound variables of `current`.
+          TermId joined;
+          for (std::size_t at = 0; at < positions && !joined.valid(); ++at) joined = join_sums(current, at, pieces[j].sum, p);
+          if (!joined.valid()) break;
+          current = joined;
+          ++j;
+        }
+        if (j > i + 1) {
+          for (std::size_t k = i; k < j; ++k) removed.insert(pieces[k].monomial);
+          for (const Monomial& m : multiply_all({Monomial{Rational(std::get<0>(key), std::get<1>(key)), std::get<4>(key)}}, monomials_of(current)))
+            added.push_back(m);
+        }
+        i = j;
+      }
+      if (removed.empty()) continue;
+      for (auto it = removed.rbegin(); it != removed.rend(); ++it) monomials.erase(monomials.begin() + static_cast<std::ptrdiff_t>(*it));
+      monomials.insert(monomials.end(), std::make_move_iterator(added.begin()), std::make_move_iterator(added.end()));
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace shardproof::solvers
