@@ -199,6 +199,16 @@ bool less_factors(const Monomial& a, const Monomial& b) { return a.factors < b.f
 
 }  // namespace
 
+// The guard without the bounds that hold anyway where `given` holds (given may be 1).
+TermId TermPool::relax(TermId guard, TermId given) {
+  if (!is_guard(guard) || !is_guard(given)) return guard;
+  const TermNode g = node(guard);
+  const auto [lo, hi] = bounds_under(g.form, {given});
+  const bool lower = g.lo != -kUnbounded && lo >= g.lo, upper = g.hi != kUnbounded && hi <= g.hi;
+  if (!lower && !upper) return guard;
+  return range(g.form, lower ? -kUnbounded : g.lo, upper ? kUnbounded : g.hi);
+}
+
 // left * guard. Guards on one form intersect; a product that no index satisfies vanishes, which is decided on
 // the common linear form of each pair, not on syntactic identity.
 void TermPool::multiply_guard(std::vector<Monomial>& result, Monomial left, TermId guard) {
@@ -219,29 +229,26 @@ void TermPool::multiply_guard(std::vector<Monomial>& result, Monomial left, Term
       return;
     }
     if (!intersects(other.free, g.free)) continue;
-    const auto inside = [](std::pair<std::int64_t, std::int64_t> interval, const TermNode& range_node) {
-      return (range_node.lo == -kUnbounded || interval.first >= range_node.lo) &&
-             (range_node.hi == kUnbounded || interval.second <= range_node.hi);
-    };
-    const auto outside = [](std::pair<std::int64_t, std::int64_t> interval, const TermNode& range_node) {
-      return (range_node.lo != -kUnbounded && interval.second < range_node.lo) ||
-             (range_node.hi != kUnbounded && interval.first > range_node.hi);
-    };
-    // Each under the other: a contradiction may show from one side only, and the order of factors must not matter.
     const auto here = bounds_under(g.form, {left.factors[i].term});
-    const auto there = bounds_under(other.form, {guard});
-    if (outside(here, g) || outside(there, other)) return;
-    // A guard that another one implies is dropped; of two equivalent ones the older stays.
-    const bool implied = inside(here, g);
-    const bool implies = inside(there, other);
-    if (implied && (!implies || left.factors[i].term < guard)) {
-      result.push_back(std::move(left));
-      return;
+    if ((g.lo != -kUnbounded && here.second < g.lo) || (g.hi != kUnbounded && here.first > g.hi)) return;
+    // A bound that the other guard implies is dropped, from the guard with the younger form first; the second is
+    // then judged by what is left of the first, so that the product stays the same.
+    const TermId old = left.factors[i].term;
+    const bool guard_first = g.form > other.form;
+    TermId new_guard = guard, new_old = old;
+    if (guard_first) new_guard = relax(guard, old);
+    new_old = relax(old, new_guard);
+    if (!guard_first) new_guard = relax(guard, new_old);
+    if (new_guard == guard && new_old == old) continue;
+    if (new_old != old) left.factors.erase(left.factors.begin() + static_cast<std::ptrdiff_t>(i));
+    std::vector<Monomial> with_old;
+    if (new_old == old || new_old == one_) with_old.push_back(std::move(left));
+    else multiply_guard(with_old, std::move(left), new_old);
+    for (Monomial& m : with_old) {
+      if (new_guard == one_) result.push_back(std::move(m));
+      else multiply_guard(result, std::move(m), new_guard);
     }
-    if (implies) {
-      left.factors.erase(left.factors.begin() + static_cast<std::ptrdiff_t>(i));
-      --i;
-    }
+    return;
   }
   left.factors.insert(left.factors.begin() + static_cast<std::ptrdiff_t>(position_of(left.factors, guard)), Factor{guard, 1});
   result.push_back(std::move(left));
