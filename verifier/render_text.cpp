@@ -11,6 +11,8 @@ namespace shardproof::verifier {
 
 namespace {
 
+constexpr std::size_t kMaxFact = 600;  // bytes of an expected or found expression; JSON has all of it
+
 Ink ink_of(ir::Severity severity) {
   switch (severity) {
     case ir::Severity::error:
@@ -73,7 +75,8 @@ void render_finding(const ir::Diagnostic& diagnostic, const ir::SourceFile* sour
   const std::string indent(style.gutter, ' ');
   const auto fact = [&](std::string_view key, std::string_view text) {
     if (text.empty()) return;
-    out << paint(indent + " = ", Ink::line_number, options.color) << key << printable(text) << "\n";
+    out << paint(indent + " = ", Ink::line_number, options.color) << key << printable(text.substr(0, kMaxFact))
+        << (text.size() > kMaxFact ? "..." : "") << "\n";
   };
   const Ink ink = ink_of(diagnostic.severity);
   out << paint(std::string(severity_name(diagnostic.severity)) + "[" + diagnostic.code + "]", ink, options.color)

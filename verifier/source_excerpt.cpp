@@ -89,9 +89,13 @@ Window choose_window(std::string_view line, Window focus, std::size_t width) {
   return window;
 }
 
+// What stands for the part of the line before the window: nothing, if that is only indentation.
+std::string_view cut_mark(std::string_view line, Window window) {
+  return line.substr(0, window.begin).find_first_not_of(" \t") == std::string_view::npos ? std::string_view() : kCut;
+}
+
 std::string shown_line(std::string_view line, Window window) {
-  return std::string(window.begin > 0 ? kCut : "") +
-         display(line.substr(window.begin, window.end - window.begin)).text +
+  return std::string(cut_mark(line, window)) + display(line.substr(window.begin, window.end - window.begin)).text +
          std::string(window.end < line.size() ? kCut : "");
 }
 
@@ -127,18 +131,23 @@ void print_marked_line(std::string_view line, const std::vector<Mark>& marks, In
   const Window window = choose_window(line, all, style.max_width);
   out << gutter(std::to_string(marks.front().line), "|", style) << " " << shown_line(line, window) << "\n";
   const Display shown = display(line.substr(window.begin, window.end - window.begin));
-  const std::size_t offset = window.begin > 0 ? kCut.size() : 0;
+  const std::size_t offset = cut_mark(line, window).size();
   for (const Mark& mark : marks) {
     const auto column_of = [&](std::size_t byte) {
       return shown.column[std::clamp(byte, window.begin, window.end) - window.begin];
     };
     const std::size_t first = column_of(mark.bytes.begin);
     const std::size_t length = std::max<std::size_t>(column_of(mark.bytes.end) - first, 1);
-    const bool main = mark.label->primary;
-    const std::string text =
-        std::string(length, main ? '^' : '-') + (mark.label->text.empty() ? "" : " " + printable(mark.label->text));
-    out << gutter("", "|", style) << " " << std::string(offset + first, ' ')
-        << paint(text, main ? primary : Ink::line_number, style.color) << "\n";
+    const Ink ink = mark.label->primary ? primary : Ink::line_number;
+    const std::string indent(offset + first, ' ');
+    const std::string text = printable(mark.label->text);
+    // A remark that would end far to the right of the line gets a line of its own.
+    const bool below = !text.empty() && indent.size() + length + 1 + text.size() > style.max_width + kCut.size();
+    out << gutter("", "|", style) << " " << indent
+        << paint(std::string(length, mark.label->primary ? '^' : '-') + (below || text.empty() ? "" : " " + text), ink,
+                 style.color)
+        << "\n";
+    if (below) out << gutter("", "|", style) << " " << indent << paint(text, ink, style.color) << "\n";
   }
 }
 

@@ -179,6 +179,23 @@ TEST(RenderText, LongLinesShowAWindowAroundTheMark) {
   EXPECT_EQ(shown.find("\"mark\""), carets.find("^^^^^^")) << text;
 }
 
+TEST(RenderText, LongMarksHaveTheirRemarkBelow) {
+  const ir::SourceFile source("a", "[\n        {\"out\": \"" + std::string(200, 'x') + "\"}\n]");
+  Report report;
+  ir::Diagnostic diagnostic;
+  diagnostic.labels = {
+      {find_span(source, "{\"out\": \"" + std::string(200, 'x') + "\"}"), "the whole instruction", true}};
+  report.diagnostics.push_back(diagnostic);
+  TextOptions options;
+  options.max_width = 40;
+  // The indentation is cut without a mark.
+  EXPECT_NE(full(report, &source, options)
+                .find("  2 | {\"out\": \"" + std::string(31, 'x') + "...\n    | " + std::string(40, '^') +
+                      "\n    | the whole instruction\n"),
+            std::string::npos)
+      << full(report, &source, options);
+}
+
 TEST(RenderText, SpansThatCrossLinesOrEndTheFileAreCut) {
   const ir::SourceFile source("a", "{\"a\": [\n1,\n2]}");
   Report report;
