@@ -187,7 +187,8 @@ TEST(AtomsFuzz, AcceptIsSound) {
         }
         const double expected = evaluate(pool, term, values, held.contents());
         if (std::isnan(expected) || std::fabs(expected) > 1e9) continue;
-        ASSERT_TRUE(close(expected, evaluate(pool, *accepted, values, held.contents()))) << "seed " << seed << ": " << pool.to_string(term);
+        ASSERT_TRUE(close(expected, evaluate(pool, *accepted, values, held.contents()))) 
+            << "seed " << seed << ": " << pool.to_string(atoms.definition(t)) << "\n" << pool.to_string(term) << "\n-> " << pool.to_string(*accepted);
       }
     } catch (const BudgetExceeded&) {
     } catch (const std::overflow_error&) {
