@@ -1,0 +1,11 @@
+#include "case.h"
+
+namespace shardproof::bugs {
+
+std::vector<Bug> all_bugs() {
+  std::vector<Bug> all;
+  for (const auto& group : {tensor_parallel_gradient_bugs()}) all.insert(all.end(), group.begin(), group.end());
+  return all;
+}
+
+}  // namespace shardproof::bugs

@@ -1,0 +1,47 @@
+// Every case: the right plan is proved, the wrong one is refused for its values and not because it could not be read.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "case.h"
+#include "verifier/verify.h"
+
+namespace shardproof::bugs {
+namespace {
+
+class Bugs : public testing::TestWithParam<Bug> {};
+
+std::string describe(const verifier::Report& report) {
+  std::string text = std::string(verifier::verdict_name(report.verdict)) + " " + report.unknown_reason;
+  for (const ir::Diagnostic& d : report.diagnostics) {
+    text += "\n" + d.code + " " + d.name + ": " + d.message;
+    if (d.fix) text += "\n  fix: " + d.fix->message;
+    text += "\n  expected " + d.expected.substr(0, 400) + "\n  found    " + d.found.substr(0, 400);
+  }
+  return text;
+}
+
+TEST_P(Bugs, RightPlanIsProved) {
+  const verifier::Report report = verifier::verify(GetParam().make(false, full_sizes()));
+  EXPECT_EQ(report.verdict, verifier::Verdict::equivalent) << describe(report);
+  EXPECT_GT(report.obligations.proved, 0);
+}
+
+TEST_P(Bugs, WrongPlanIsNot) {
+  const Bug& bug = GetParam();
+  const verifier::Report report = verifier::verify(bug.make(true, full_sizes()));
+  EXPECT_TRUE(report.verdict == verifier::Verdict::not_equivalent || report.verdict == verifier::Verdict::unknown)
+      << describe(report);
+  const auto value_error = [](const ir::Diagnostic& d) { return d.code.starts_with("SP02"); };
+  ASSERT_TRUE(std::any_of(report.diagnostics.begin(), report.diagnostics.end(), value_error)) << describe(report);
+  EXPECT_TRUE(std::all_of(report.diagnostics.begin(), report.diagnostics.end(), value_error)) << describe(report);
+  if (bug.codes.empty()) return;
+  for (const ir::Diagnostic& d : report.diagnostics)
+    EXPECT_NE(std::find(bug.codes.begin(), bug.codes.end(), d.code), bug.codes.end()) << describe(report);
+}
+
+INSTANTIATE_TEST_SUITE_P(Public, Bugs, testing::ValuesIn(all_bugs()),
+                         [](const testing::TestParamInfo<Bug>& test) { return test.param.name; });
+
+}  // namespace
+}  // namespace shardproof::bugs
