@@ -209,6 +209,13 @@ TermId TermPool::relax(TermId guard, TermId given) {
   return range(g.form, lower ? -kUnbounded : g.lo, upper ? kUnbounded : g.hi);
 }
 
+// Whether the guard fails wherever `given` holds, as far as intervals tell.
+bool TermPool::excludes(TermId given, TermId guard) {
+  const TermNode g = node(guard);
+  const auto [lo, hi] = bounds_under(g.form, {given});
+  return (g.lo != -kUnbounded && hi < g.lo) || (g.hi != kUnbounded && lo > g.hi);
+}
+
 // left * guard. Guards on one form intersect; a product that no index satisfies vanishes, which is decided on
 // the common linear form of each pair, not on syntactic identity.
 void TermPool::multiply_guard(std::vector<Monomial>& result, Monomial left, TermId guard) {
@@ -229,8 +236,8 @@ void TermPool::multiply_guard(std::vector<Monomial>& result, Monomial left, Term
       return;
     }
     if (!intersects(other.free, g.free)) continue;
-    const auto here = bounds_under(g.form, {left.factors[i].term});
-    if ((g.lo != -kUnbounded && here.second < g.lo) || (g.hi != kUnbounded && here.first > g.hi)) return;
+    // A contradiction may show from one side only, and the order of factors must not matter.
+    if (excludes(left.factors[i].term, guard) || excludes(guard, left.factors[i].term)) return;
     // A bound that the other guard implies is dropped, from the guard with the younger form first; the second is
     // then judged by what is left of the first, so that the product stays the same.
     const TermId old = left.factors[i].term;

@@ -289,6 +289,7 @@ class TermPool {
   TermId poly_from_sorted(std::vector<Monomial> monomials);
   void multiply_factor(std::vector<Monomial>& result, Monomial left, Factor factor);
   TermId relax(TermId guard, TermId given);
+  bool excludes(TermId given, TermId guard);
   void multiply_guard(std::vector<Monomial>& result, Monomial left, TermId guard);
   std::vector<Monomial> multiply_all(const std::vector<Monomial>& a, const std::vector<Monomial>& b);
   std::vector<Monomial> power_of(TermId term, std::int32_t power);
