@@ -249,6 +249,20 @@ double evaluate(const TermPool& pool, const Term& term, const Assignment& values
   return evaluate_in(pool, term, copy, contents);
 }
 
+Index replace(const Index& e, VarId var, const Index& to) {
+  if (e->kind == RawIndex::Kind::variable) return e->var == var ? to : e;
+  RawIndex copy = *e;
+  for (Index& part : copy.parts) part = replace(part, var, to);
+  return make(std::move(copy));
+}
+
+Term replace(const Term& term, VarId var, const Index& to) {
+  RawTerm copy = *term;
+  for (Index& i : copy.indices) i = replace(i, var, to);
+  for (Term& part : copy.parts) part = replace(part, var, to);
+  return make(std::move(copy));
+}
+
 IndexId build(TermPool& pool, const Index& e) {
   switch (e->kind) {
     case RawIndex::Kind::variable: return pool.index_var(e->var);

@@ -64,6 +64,10 @@ std::int64_t evaluate(const Index& e, const Assignment& values, const TensorCont
 // that is 0 hides the other factors.
 double evaluate(const TermPool& pool, const Term& term, const Assignment& values, const TensorContents& contents);
 
+// The expression with `to` written for every occurrence of the variable. `to` must not mention variables bound in it.
+Index replace(const Index& e, VarId var, const Index& to);
+Term replace(const Term& term, VarId var, const Index& to);
+
 IndexId build(TermPool& pool, const Index& e);
 TermId build(TermPool& pool, const Term& term);
 

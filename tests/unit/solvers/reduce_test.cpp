@@ -233,6 +233,35 @@ TEST_F(ReduceTest, MergedGuards) {
   EXPECT_EQ(extents(checked(reduce(Reduction::sum, {r, i}, multiply({at(a_, joined), range(joined, 5, 20)})))), (Extents{16}));
 }
 
+// --- adjacent sums
+
+TEST_F(ReduceTest, AdjacentSumsJoin) {
+  const VarId i = bound("i", 5), j = bound("j", 3), k = bound("k", 8), f = free("f", 4);
+  const auto body = [&](Index e) { return multiply({at(a_, e), access(c_, {v(f), linear(1, {{2, e}})})}); };
+  const Term head = reduce(Reduction::sum, {i}, body(v(i)));
+  const auto tail = [&](std::int64_t from) { return reduce(Reduction::sum, {j}, body(linear(from, {{1, v(j)}}))); };
+  const TermId whole = build(pool_, reduce(Reduction::sum, {k}, body(v(k))));
+  EXPECT_EQ(checked(add({head, tail(5)})), whole);
+  EXPECT_EQ(checked(add({tail(5), head})), whole);
+  EXPECT_EQ(checked(multiply({at(b_, v(f)), add({tail(5), head})})), pool_.mul(whole, build(pool_, at(b_, v(f)))));
+  for (const std::int64_t from : {0, 4, 6, 12}) EXPECT_EQ(pool_.monomials_of(checked(add({head, tail(from)}))).size(), 2U) << from;  // overlap, gap
+  EXPECT_EQ(pool_.monomials_of(checked(add({head, multiply({constant(2), tail(5)})}))).size(), 2U);
+  EXPECT_EQ(pool_.monomials_of(checked(add({multiply({head, at(b_, v(f))}), tail(5)}))).size(), 2U);
+  EXPECT_EQ(pool_.monomials_of(checked(add({multiply({head, head}), multiply({head, tail(5)})}))).size(), 2U);
+}
+
+TEST_F(ReduceTest, AdjacentSumsOfDifferentBodiesStayApart) {
+  const VarId i = bound("i", 5), j = bound("j", 3);
+  const Term head = reduce(Reduction::sum, {i}, multiply({at(a_, v(i)), at(b_, linear(0, {{2, v(i)}}))}));
+  const auto with = [&](Index a, Index b) { return add({head, reduce(Reduction::sum, {j}, multiply({at(a_, a), at(b_, b)}))}); };
+  EXPECT_EQ(extents(checked(with(linear(5, {{1, v(j)}}), linear(10, {{2, v(j)}})))), (Extents{8}));
+  EXPECT_EQ(pool_.monomials_of(checked(with(linear(5, {{1, v(j)}}), linear(9, {{2, v(j)}})))).size(), 2U);
+  EXPECT_EQ(pool_.monomials_of(checked(with(linear(5, {{1, v(j)}}), linear(10, {{3, v(j)}})))).size(), 2U);
+  EXPECT_EQ(pool_.monomials_of(checked(with(linear(7, {{-1, v(j)}}), linear(14, {{-2, v(j)}})))).size(), 2U);  // backwards
+  // maxima do not add up
+  EXPECT_EQ(pool_.monomials_of(checked(add({reduce(Reduction::max, {i}, at(a_, v(i))), reduce(Reduction::max, {j}, at(a_, linear(5, {{1, v(j)}})))}))).size(), 2U);
+}
+
 // --- maxima
 
 TEST_F(ReduceTest, SummandsLeaveMaximaButFactorsDoNot) {

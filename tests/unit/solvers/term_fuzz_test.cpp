@@ -93,6 +93,10 @@ TEST(ReductionFuzz, Sums) {
   fuzz(10'000, {}, 8, [](TermGenerator& g) { return g.sum(); });
 }
 
+TEST(ReductionFuzz, AdjacentSums) {
+  fuzz(4'000, {}, 8, [](TermGenerator& g) { return g.chunks(); });
+}
+
 TEST(ReductionFuzz, Maxima) {
   fuzz(10'000, {}, 8, [](TermGenerator& g) { return g.maximum(); });
 }

@@ -1,5 +1,7 @@
 #include "tests/unit/solvers/term_generator.h"
 
+#include <algorithm>
+
 namespace shardproof::solvers::testing {
 
 TermGenerator::TermGenerator(TermPool& pool, Random& random, Shape shape) : pool_(pool), random_(random), shape_(shape) {
@@ -136,6 +138,31 @@ Term TermGenerator::sum() {
   }
   for (std::size_t i = 0; i < bound.size(); ++i) unbind();
   return reduce(Reduction::sum, bound, add(std::move(terms)));
+}
+
+Term TermGenerator::chunks() {
+  // One body over a long variable, cut into pieces; now and then a piece is shifted, doubled or left out.
+  const std::int64_t extent = random_.between(4, 12);
+  const VarId whole = bind(extent);
+  const bool two = random_.chance(40);
+  const VarId other = two ? bind(random_.between(2, 4)) : whole;
+  const Term all = multiply({body(2), access(tensors_[2], {index(1), linear(random_.between(-3, 3), {{random_.between(1, 3), variable(whole)}})})});
+  if (two) unbind();
+  unbind();
+  std::vector<Term> pieces;
+  for (std::int64_t from = 0; from < extent;) {
+    const std::int64_t size = std::min(random_.between(1, 5), extent - from);
+    const VarId v = bind(size);
+    unbind();
+    const std::int64_t shift = from + (random_.chance(10) ? 1 : 0);
+    const Term piece = replace(all, whole, size == 1 && random_.chance(50) ? number(shift) : linear(shift, {{1, variable(v)}}));
+    std::vector<VarId> bound{v};
+    if (two) bound.insert(random_.chance(50) ? bound.begin() : bound.end(), other);
+    if (!random_.chance(5)) pieces.push_back(multiply({constant(random_.chance(5) ? 2 : 1), reduce(Reduction::sum, bound, piece)}));
+    from += size;
+  }
+  for (std::size_t i = pieces.size(); i > 1; --i) std::swap(pieces[i - 1], pieces[static_cast<std::size_t>(random_.between(0, static_cast<std::int64_t>(i) - 1))]);
+  return multiply({random_.chance(50) ? constant(3) : factor(), add(std::move(pieces))});
 }
 
 Term TermGenerator::masked_score() {

@@ -25,6 +25,7 @@ class TermGenerator {
   Term condition();         // a sum of products of guards with value 0 or 1
   Term term(int depth);     // real-valued
   Term sum();               // a reduction with 1-3 bound variables over guarded products
+  Term chunks();            // adjacent or nearly adjacent sums of one body
   Term maximum();           // a max reduction, perhaps masked
   Term factor();            // an access with digit, linear and quotient indices
 
