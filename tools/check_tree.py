@@ -147,7 +147,8 @@ class Checker:
             if path.suffix == ".h" and folder != "tests" and str(path) not in WRAPPERS:
                 self.report(path, number, f"third-party header <{target}> in a header")
         used = target.split("/", 1)[0]
-        local = folder == "tests" and (self.root / path.parent / target).is_file()
+        # Tests may also name their neighbours, and folders of tests/.
+        local = folder == "tests" and any((self.root / at / target).is_file() for at in (path.parent, "tests"))
         if quote == '"' and not local and not (self.root / target).is_file():
             self.report(path, number, f'"{target}" is not a path from the root of the repository')
         elif folder in USES and used != folder and quote == '"' and used not in USES[folder]:
