@@ -178,8 +178,11 @@ double apply_function(Function function, const std::vector<double>& x) {
   SHARDPROOF_CHECK(false);
 }
 
+// Values that another spelling might take a difference of are kept small, so that rounding does not decide.
+double capped(double x) { return std::isfinite(x) && std::fabs(x) > 1e4 ? kUndefined : x; }
+
 double evaluate_in(const TermPool& pool, const Term& term, Assignment& values, const TensorContents& contents) {
-  const auto part = [&](std::size_t i) { return evaluate_in(pool, term->parts[i], values, contents); };
+  const auto part = [&](std::size_t i) { return capped(evaluate_in(pool, term->parts[i], values, contents)); };
   switch (term->kind) {
     case RawTerm::Kind::constant: return static_cast<double>(term->number.num) / static_cast<double>(term->number.den);
     case RawTerm::Kind::access: {
