@@ -164,4 +164,6 @@ void Case::output(const std::string& name, const Both& value, const std::string&
 
 ir::Document Case::document() && { return std::move(document_); }
 
+void PrintTo(const Bug& bug, std::ostream* out) { *out << bug.id << " " << bug.name; }
+
 }  // namespace shardproof::bugs

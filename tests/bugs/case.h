@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <iosfwd>
 #include <map>
 #include <string>
 #include <utility>
@@ -139,8 +140,10 @@ struct Bug {
   std::string name;    // project and issue: "megatron_lm_1446"
   std::string id;      // of the corpus: "B001"
   std::function<ir::Document(bool wrong, const Sizes& sizes)> make;
+  bool proved = true;  // false: the right plan is beyond the prover so far
   Texts codes = {};    // that a finding on the wrong plan may have; empty: not settled
 };
+void PrintTo(const Bug& bug, std::ostream* out);  // for GoogleTest
 
 std::vector<Bug> tensor_parallel_gradient_bugs();
 std::vector<Bug> autograd_bugs();
