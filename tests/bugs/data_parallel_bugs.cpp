@@ -110,7 +110,7 @@ Document overwritten_on_offload(bool wrong, const Sizes& n) {
 
 // Hybrid sharding with the sum over replicas put off to the last microbatch: what came before is added after it.
 Document added_after_the_replica_sum(bool wrong, const Sizes& n) {
-  Case c(wrong, n, {{"replica", 4}, {"shard", n.dp / 2}});
+  Case c(wrong, n, {{"replica", 2}, {"shard", n.dp / 2}});
   const Batch batch = batch_of(c, 2, "replica+shard");
   const Both weight = c.state("weight", {n.ffn, n.hidden}, "_ shard");
   Ops& o = c.plan;
