@@ -6,24 +6,37 @@
 
 namespace shardproof::solvers {
 
-IndexId TermPool::assume_index(IndexId e, const std::vector<TermId>& guards) {
+IndexId TermPool::assume_index(IndexId e, const std::vector<TermId>& guards, Detail detail) {
   const IndexNode n = index(e);
   IndexId result = index_constant(n.constant);
   for (const auto& [a, k] : n.terms) {
     const IndexAtom at = atom(a);
     IndexId value = intern_index(0, {{a, 1}});
     if (at.kind == AtomKind::floor_div || at.kind == AtomKind::modulo) {
-      const IndexId inner = assume_index(at.inner, guards);
+      const IndexId inner = assume_index(at.inner, guards, detail);
       const auto [lo, hi] = bounds_under(inner, guards);
       const std::int64_t q = ir::floor_div(lo, at.divisor);
       if (q == ir::floor_div(hi, at.divisor)) {
         value = at.kind == AtomKind::floor_div ? index_constant(q) : index_scale(inner, 1, -ir::checked_mul(q, at.divisor));
       } else if (inner != at.inner) {
         value = at.kind == AtomKind::floor_div ? index_div(inner, at.divisor) : index_mod(inner, at.divisor);
+      } else if (detail == Detail::parts && at.kind == AtomKind::modulo) {
+        // e mod n known to lie in [S*q, S*q + S-1] for a part S of n is e mod S + S*q.
+        const auto [mod_lo, mod_hi] = bounds_under(value, guards);
+        if (mod_lo == mod_hi) {
+          value = index_constant(mod_lo);
+        } else if (mod_lo > 0 || mod_hi < at.divisor - 1) {
+          for (std::int64_t parts = 64; parts >= 2; --parts) {
+            const std::int64_t s = at.divisor / parts;
+            if (at.divisor % parts != 0 || ir::floor_div(mod_lo, s) != ir::floor_div(mod_hi, s)) continue;
+            value = index_scale(index_mod(inner, s), 1, ir::checked_mul(s, ir::floor_div(mod_lo, s)));
+            break;
+          }
+        }
       }
     } else if (at.kind == AtomKind::load) {
       std::vector<IndexId> indices;
-      for (IndexId i : at.indices) indices.push_back(assume_index(i, guards));
+      for (IndexId i : at.indices) indices.push_back(assume_index(i, guards, detail));
       value = index_load(at.tensor, std::move(indices));
     }
     result = index_linear(result, 1, value, k);
@@ -31,7 +44,7 @@ IndexId TermPool::assume_index(IndexId e, const std::vector<TermId>& guards) {
   return result;
 }
 
-TermId TermPool::assume(TermId term, const std::vector<TermId>& guards) {
+TermId TermPool::assume(TermId term, const std::vector<TermId>& guards, Detail detail) {
   const TermNode& n = node(term);
   switch (n.kind) {
     case TermKind::poly: {
@@ -45,7 +58,7 @@ TermId TermPool::assume(TermId term, const std::vector<TermId>& guards) {
           std::vector<TermId> others = guards;
           for (std::size_t j = 0; j < own.size(); ++j)
             if (j != i && is_guard(own[j])) others.push_back(own[j]);
-          own[i] = assume(own[i], others);
+          own[i] = assume(own[i], others, detail);
         }
         std::vector<TermId> inner = guards;
         std::vector<Factor> factors;
@@ -54,30 +67,30 @@ TermId TermPool::assume(TermId term, const std::vector<TermId>& guards) {
           if (is_guard(g)) inner.push_back(g);
         }
         for (const Factor& f : m.factors)
-          if (!is_guard(f.term)) factors.push_back({assume(f.term, inner), f.power});
+          if (!is_guard(f.term)) factors.push_back({assume(f.term, inner, detail), f.power});
         parts.push_back(product(factors, m.coefficient));
       }
       return sum(parts);
     }
     case TermKind::access: {
       std::vector<IndexId> indices;
-      for (IndexId i : n.indices) indices.push_back(assume_index(i, guards));
+      for (IndexId i : n.indices) indices.push_back(assume_index(i, guards, detail));
       return access(n.tensor, std::move(indices));
     }
     case TermKind::apply: {
       std::vector<TermId> arguments;
-      for (TermId a : n.arguments) arguments.push_back(assume(a, guards));
+      for (TermId a : n.arguments) arguments.push_back(assume(a, guards, detail));
       return apply(n.function, std::move(arguments));
     }
     case TermKind::reduce: {
       FreshScope scope(*this);
       std::vector<VarId> vars;
       const TermId body = open(term, scope, vars);
-      const TermId assumed = assume(body, guards);
+      const TermId assumed = assume(body, guards, detail);
       return assumed == body ? term : reduce(n.reduction, std::move(vars), assumed);
     }
-    case TermKind::range: return range(assume_index(n.form, guards), n.lo, n.hi);
-    case TermKind::index_value: return index_value(assume_index(n.form, guards));
+    case TermKind::range: return range(assume_index(n.form, guards, detail), n.lo, n.hi);
+    case TermKind::index_value: return index_value(assume_index(n.form, guards, detail));
   }
   return term;
 }

@@ -67,7 +67,8 @@ std::optional<TermId> AtomTable::accept(TermId term, std::size_t variant_index, 
     if (guards.empty()) return std::nullopt;
     TermId context = pool_.one();
     for (TermId g : guards) context = pool_.mul(context, g);
-    if (pool_.assume(pool_.mul(context, instantiated), guards) != pool_.assume(pool_.mul(context, term), guards)) return std::nullopt;
+    const auto under_guards = [&](TermId t) { return pool_.assume(pool_.mul(context, t), guards, TermPool::Detail::parts); };
+    if (under_guards(instantiated) != under_guards(term)) return std::nullopt;
   }
   for (std::size_t d = 0; d < shape.size(); ++d)
     if (!in_range(indices[d], shape[d], guards)) return std::nullopt;

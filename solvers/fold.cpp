@@ -114,34 +114,40 @@ bool Folder::is_folded(TermId term) const {
   return monomials.size() < 2 || disjoint(monomials);
 }
 
-// Whether no two monomials are non-zero together, as far as their guards on common forms tell.
-bool Folder::disjoint(const std::vector<Monomial>& monomials) const {
-  std::map<IndexId, std::vector<std::pair<std::int64_t, std::int64_t>>> by_form;
-  for (const Monomial& m : monomials)
-    for (const Factor& f : m.factors)
-      if (pool_.is_guard(f.term)) by_form[pool_.node(f.term).form].emplace_back(pool_.node(f.term).lo, pool_.node(f.term).hi);
-  for (auto& [form, ranges] : by_form) {  // one form that all carry, with separate ranges: the flat buffers' case
-    if (ranges.size() != monomials.size()) continue;
-    std::sort(ranges.begin(), ranges.end());
-    bool separate = true;
-    for (std::size_t i = 0; separate && i + 1 < ranges.size(); ++i) separate = ranges[i].second < ranges[i + 1].first;
-    if (separate) return true;
-  }
-  if (monomials.size() > 64) return false;
-  for (std::size_t i = 0; i < monomials.size(); ++i) {
-    for (std::size_t j = 0; j < i; ++j) {
-      bool separate = false;
-      for (const Factor& f : monomials[i].factors) {
-        if (!pool_.is_guard(f.term)) continue;
-        const TermNode& a = pool_.node(f.term);
-        for (const Factor& g : monomials[j].factors) {
-          const TermNode& b = pool_.node(g.term);
-          if (b.kind == TermKind::range && a.form == b.form) separate = separate || a.hi < b.lo || b.hi < a.lo;
-        }
-      }
-      if (!separate) return false;
+// Whether guards of the two monomials on one form exclude each other.
+bool Folder::exclude(const Monomial& x, const Monomial& y) const {
+  for (const Factor& f : x.factors) {
+    if (!pool_.is_guard(f.term)) continue;
+    const TermNode& a = pool_.node(f.term);
+    for (const Factor& g : y.factors) {
+      const TermNode& b = pool_.node(g.term);
+      if (b.kind == TermKind::range && a.form == b.form && (a.hi < b.lo || b.hi < a.lo)) return true;
     }
   }
+  return false;
+}
+
+// Whether no two monomials are non-zero together, as far as their guards on common forms tell. Sorted along a form
+// that all carry (the position in a flat buffer), only neighbours whose ranges overlap need a look.
+bool Folder::disjoint(const std::vector<Monomial>& monomials) const {
+  struct Place {
+    std::int64_t lo, hi;
+    std::size_t monomial;
+  };
+  std::map<IndexId, std::vector<Place>> by_form;
+  for (std::size_t i = 0; i < monomials.size(); ++i)
+    for (const Factor& f : monomials[i].factors)
+      if (pool_.is_guard(f.term)) by_form[pool_.node(f.term).form].push_back({pool_.node(f.term).lo, pool_.node(f.term).hi, i});
+  std::vector<Place> places;
+  for (auto& [form, found] : by_form)
+    if (found.size() == monomials.size() && places.empty()) places = std::move(found);
+  if (places.empty())
+    for (std::size_t i = 0; i < monomials.size(); ++i) places.push_back({-kUnbounded, kUnbounded, i});
+  std::sort(places.begin(), places.end(), [](const Place& a, const Place& b) { return std::pair(a.lo, a.monomial) < std::pair(b.lo, b.monomial); });
+  int budget = 2000;
+  for (std::size_t i = 0; i < places.size(); ++i)
+    for (std::size_t j = i + 1; j < places.size() && places[j].lo <= places[i].hi; ++j)
+      if (--budget < 0 || !exclude(monomials[places[i].monomial], monomials[places[j].monomial])) return false;
   return true;
 }
 
@@ -330,11 +336,40 @@ std::optional<TermId> Folder::fold_by_guard_form(TermId term, const std::vector<
       const TermId body = pool_.poly(std::move(group));
       std::vector<TermId> inner = guards;
       inner.push_back(guard);
-      const TermId folded = fold_under(body, inner);
+      TermId folded = fold_under(body, inner);
+      if (pool_.node(folded).height == 0 && !is_folded(folded)) folded = fold_by_cases(folded, inner).value_or(folded);
       changed = changed || folded != body;
       pieces.push_back(pool_.mul(guard, folded));
     }
     if (changed) return pool_.sum(pieces);
+  }
+  return std::nullopt;
+}
+
+// Some monomials carry guards on a form and others do not (their index spells the same cases by divisions): what
+// holds on each piece is simplified under it and folded as a whole.
+std::optional<TermId> Folder::fold_by_cases(TermId term, const std::vector<TermId>& guards) {
+  const std::vector<Monomial> monomials = pool_.monomials_of(term);
+  if (monomials.size() < 2) return std::nullopt;
+  std::map<IndexId, std::size_t> carriers;
+  for (const Monomial& m : monomials)
+    for (const Factor& f : m.factors)
+      if (pool_.is_guard(f.term)) ++carriers[pool_.node(f.term).form];
+  for (const auto& [form, count] : carriers) {
+    if (count == monomials.size()) continue;
+    std::vector<TermId> pieces;
+    bool all = true;
+    for (const TermPool::Case& piece : pool_.cases_on(form, {term})) {
+      std::vector<TermId> inner = guards;
+      inner.push_back(piece.guard);
+      const TermId folded = fold_under(pool_.assume(piece.terms[0], inner, TermPool::Detail::parts), inner);
+      if (!is_folded(folded)) {
+        all = false;
+        break;
+      }
+      pieces.push_back(pool_.mul(piece.guard, folded));
+    }
+    if (all && pieces.size() > 1) return pool_.sum(pieces);
   }
   return std::nullopt;
 }
@@ -543,8 +578,10 @@ std::optional<TermId> Folder::unfold_elementwise(TermId term, bool sums) {
 
 TermId Folder::refold(TermId term) {
   TermId best = fold(term);
-  if (is_folded(best) || pool_.node(best).size > kRefoldSize) return best;
+  if (is_folded(best)) return best;
   try {
+    if (const auto pieces = fold_by_cases(best, {})) return *pieces;
+    if (pool_.node(best).size > kRefoldSize) return best;
     // Whatever the association of an elementwise computation, its fully unfolded form is one polynomial.
     if (pool_.node(best).height == 0)
       for (const bool sums : {false, true})

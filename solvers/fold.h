@@ -56,6 +56,7 @@ class Folder {
   std::optional<TermId> fold_products(TermId product, const std::vector<TermId>& guards, int& budget);
   TermId fold_reduce(TermId term, const std::vector<TermId>& guards);
   std::optional<TermId> fold_by_guard_form(TermId term, const std::vector<TermId>& guards);
+  std::optional<TermId> fold_by_cases(TermId term, const std::vector<TermId>& guards);
   std::optional<TermId> match(TermId term, const std::vector<TermId>& guards);
   std::optional<TermId> match_core(TermId core, const std::vector<TermId>& guards);
   TermId rebuild(const Content& content, TermId core);
@@ -63,6 +64,7 @@ class Folder {
   void add_variants(TensorId tensor);
   bool is_anchor(TensorId tensor) const;
   std::optional<TermId> unfold_elementwise(TermId term, bool sums);
+  bool exclude(const Monomial& x, const Monomial& y) const;
   bool disjoint(const std::vector<Monomial>& monomials) const;
   TermId fold_pieces(TermId term);
 

@@ -145,27 +145,20 @@ TermId TermPool::by_cases(const std::vector<TermId>& arguments,
   return by_cases_under(arguments, {}, [&](const std::vector<TermId>& pieces, const std::vector<TermId>&) { return f(pieces); });
 }
 
-TermId TermPool::by_cases_under(const std::vector<TermId>& arguments, std::vector<TermId> guards, const GuardedCase& f) {
-  IndexId form;
-  for (TermId argument : arguments) {
-    if (node(argument).kind == TermKind::range) form = node(argument).form;
-    else if (node(argument).kind == TermKind::poly) {
-      for (const Monomial& m : node(argument).monomials) {
-        for (const Factor& factor : m.factors)
-          if (node(factor.term).kind == TermKind::range) {
-            form = node(factor.term).form;
-            break;
-          }
-        if (form.valid()) break;
-      }
-    }
-    if (form.valid()) break;
-  }
-  if (!form.valid()) return f(arguments, guards);
+std::optional<IndexId> TermPool::guard_form(TermId term) const {
+  const TermNode& n = node(term);
+  if (n.kind == TermKind::range) return n.form;
+  for (const Monomial& m : n.monomials)
+    for (const Factor& f : m.factors)
+      if (node(f.term).kind == TermKind::range) return node(f.term).form;
+  return std::nullopt;
+}
+
+std::vector<TermPool::Case> TermPool::cases_on(IndexId form, const std::vector<TermId>& terms) {
   std::vector<std::int64_t> starts;  // first point of each piece after the first
   std::vector<std::vector<Monomial>> parts;
-  for (TermId argument : arguments) {
-    parts.push_back(monomials_of(argument));
+  for (TermId term : terms) {
+    parts.push_back(monomials_of(term));
     for (const Monomial& m : parts.back())
       for (const Factor& factor : m.factors) {
         const TermNode& g = node(factor.term);
@@ -176,13 +169,12 @@ TermId TermPool::by_cases_under(const std::vector<TermId>& arguments, std::vecto
   }
   std::sort(starts.begin(), starts.end());
   starts.erase(std::unique(starts.begin(), starts.end()), starts.end());
-  std::vector<TermId> pieces;
+  std::vector<Case> cases;
   for (std::size_t i = 0; i <= starts.size(); ++i) {
     const std::int64_t lo = i == 0 ? -kUnbounded : starts[i - 1];
     const std::int64_t hi = i == starts.size() ? kUnbounded : starts[i] - 1;
-    const TermId guard = range(form, lo, hi);
-    if (guard == zero_) continue;
-    std::vector<TermId> chosen;
+    Case piece{range(form, lo, hi), {}};
+    if (piece.guard == zero_) continue;
     for (const auto& part : parts) {
       std::vector<Monomial> kept;
       for (const Monomial& m : part) {
@@ -195,17 +187,41 @@ TermId TermPool::by_cases_under(const std::vector<TermId>& arguments, std::vecto
         }
         if (alive) kept.push_back(std::move(copy));
       }
-      chosen.push_back(poly(std::move(kept)));
+      piece.terms.push_back(poly(std::move(kept)));
     }
+    cases.push_back(std::move(piece));
+  }
+  return cases;
+}
+
+TermId TermPool::by_cases_under(const std::vector<TermId>& arguments, std::vector<TermId> guards, const GuardedCase& f) {
+  std::optional<IndexId> form;
+  for (TermId argument : arguments) {
+    form = guard_form(argument);
+    if (form) break;
+  }
+  if (!form) return f(arguments, guards);
+  std::vector<TermId> pieces;
+  for (const Case& piece : cases_on(*form, arguments)) {
     std::vector<TermId> inner = guards;
-    if (guard != one_) inner.push_back(guard);
-    pieces.push_back(mul(guard, by_cases_under(chosen, std::move(inner), f)));
+    if (piece.guard != one_) inner.push_back(piece.guard);
+    pieces.push_back(mul(piece.guard, by_cases_under(piece.terms, std::move(inner), f)));
   }
   return sum(pieces);
 }
 
 std::pair<std::int64_t, std::int64_t> TermPool::bounds_under(IndexId e, const std::vector<TermId>& guards) {
   return bounds_under(e, guards, 0);
+}
+
+// For (y div c + k) mod m: the index (y + k*c) mod (c*m), and c.
+std::optional<std::pair<IndexId, std::int64_t>> TermPool::digit_of(const IndexAtom& modulus) {
+  const IndexNode inner = index(modulus.inner);
+  if (inner.terms.size() != 1 || inner.terms[0].second != 1) return std::nullopt;
+  const IndexAtom division = atom(inner.terms[0].first);
+  if (division.kind != AtomKind::floor_div) return std::nullopt;
+  const std::int64_t c = division.divisor;
+  return std::pair(index_mod(index_scale(division.inner, 1, checked_mul(inner.constant, c)), checked_mul(c, modulus.divisor)), c);
 }
 
 // Divisions and moduli are bounded through what they contain: e in [lo, hi] gives e div c in [lo div c, hi div c],
@@ -220,6 +236,13 @@ std::pair<std::int64_t, std::int64_t> TermPool::bounds_under(IndexId e, const st
       const IndexAtom at = atom(a);
       std::int64_t atom_lo = at.lo, atom_hi = at.hi;
       if (at.kind == AtomKind::floor_div || at.kind == AtomKind::modulo) {
+        if (const auto digit = at.kind == AtomKind::modulo ? digit_of(at) : std::nullopt) {
+          // (y div c + k) mod m = ((y + k*c) mod c*m) div c, which a guard on the larger modulus bounds.
+          const auto [digit_lo, digit_hi] = bounds_under(digit->first, guards, nesting + 1);
+          atom_lo = std::max(atom_lo, floor_div(digit_lo, digit->second));
+          atom_hi = std::min(atom_hi, floor_div(digit_hi, digit->second));
+          tightened = true;
+        }
         const auto [inner_lo, inner_hi] = bounds_under(at.inner, guards, nesting + 1);
         const std::int64_t q_lo = floor_div(inner_lo, at.divisor), q_hi = floor_div(inner_hi, at.divisor);
         if (at.kind == AtomKind::floor_div) {
@@ -227,8 +250,8 @@ std::pair<std::int64_t, std::int64_t> TermPool::bounds_under(IndexId e, const st
           atom_hi = std::min(atom_hi, q_hi);
           tightened = true;
         } else if (q_lo == q_hi) {
-          atom_lo = checked_add(inner_lo, -checked_mul(q_lo, at.divisor));
-          atom_hi = checked_add(inner_hi, -checked_mul(q_lo, at.divisor));
+          atom_lo = std::max(atom_lo, checked_add(inner_lo, -checked_mul(q_lo, at.divisor)));
+          atom_hi = std::min(atom_hi, checked_add(inner_hi, -checked_mul(q_lo, at.divisor)));
           tightened = true;
         }
       }

@@ -240,36 +240,9 @@ TermId TermPool::reduce_max(std::vector<VarId> vars, TermId body, int splits) {
   for (const Monomial& m : monomials)
     for (const Factor& f : m.factors)
       if (node(f.term).kind == TermKind::range && !intersects(node(f.term).free, bound)) {
-        const IndexId form = node(f.term).form;
-        std::vector<std::int64_t> starts;
-        for (const Monomial& n : monomials)
-          for (const Factor& h : n.factors) {
-            const TermNode& g = node(h.term);
-            if (g.kind != TermKind::range || g.form != form) continue;
-            if (g.lo != -kUnbounded) starts.push_back(g.lo);
-            if (g.hi != kUnbounded) starts.push_back(g.hi + 1);
-          }
-        std::sort(starts.begin(), starts.end());
-        starts.erase(std::unique(starts.begin(), starts.end()), starts.end());
         std::vector<TermId> pieces;
-        for (std::size_t i = 0; i <= starts.size(); ++i) {
-          const std::int64_t lo = i == 0 ? -kUnbounded : starts[i - 1];
-          const std::int64_t hi = i == starts.size() ? kUnbounded : starts[i] - 1;
-          const TermId guard = range(form, lo, hi);
-          if (guard == zero_) continue;
-          std::vector<Monomial> kept;
-          for (const Monomial& n : monomials) {
-            Monomial copy{n.coefficient, {}};
-            bool alive = true;
-            for (const Factor& h : n.factors) {
-              const TermNode& g = node(h.term);
-              if (g.kind == TermKind::range && g.form == form) alive = alive && g.lo <= lo && hi <= g.hi;
-              else copy.factors.push_back(h);
-            }
-            if (alive) kept.push_back(std::move(copy));
-          }
-          pieces.push_back(mul(guard, reduce_at(Reduction::max, vars, poly(std::move(kept)), splits)));
-        }
+        for (const Case& piece : cases_on(node(f.term).form, {body}))
+          pieces.push_back(mul(piece.guard, reduce_at(Reduction::max, vars, piece.terms[0], splits)));
         return sum(pieces);
       }
   // Summands without bound variables leave: max(x + c) = max(x) + c.

@@ -237,6 +237,15 @@ class TermPool {
   using GuardedCase = std::function<TermId(const std::vector<TermId>& pieces, const std::vector<TermId>& guards)>;
   TermId by_cases_under(const std::vector<TermId>& arguments, std::vector<TermId> guards, const GuardedCase& f);
 
+  // The integer line of `form`, cut at every bound that a top-level guard of the terms puts on it: on each piece all
+  // those guards are decided and removed. Every value of `form` is in exactly one piece.
+  struct Case {
+    TermId guard;
+    std::vector<TermId> terms;
+  };
+  std::vector<Case> cases_on(IndexId form, const std::vector<TermId>& terms);
+  std::optional<IndexId> guard_form(TermId term) const;  // of some top-level guard
+
   // --- reductions (reduce.cpp, reduce_rules.cpp)
   TermId reduce(Reduction op, std::vector<VarId> vars, TermId body);
   // Replaces the bound variables of a reduction by fresh ones of `scope` and returns the body.
@@ -251,8 +260,11 @@ class TermPool {
   // Interval of e when the guard terms all hold; never wider than the static one.
   std::pair<std::int64_t, std::int64_t> bounds_under(IndexId e, const std::vector<TermId>& guards);
   // A term equal to `term` wherever all guards hold, with the divisions and moduli that they decide (assume.cpp).
-  TermId assume(TermId term, const std::vector<TermId>& guards);
-  IndexId assume_index(IndexId e, const std::vector<TermId>& guards);
+  // With Detail::parts also those that a guard confines to a part of their range; then the pieces of one function
+  // look different, so that detail is for comparing under equal guards only.
+  enum class Detail { whole, parts };
+  TermId assume(TermId term, const std::vector<TermId>& guards, Detail detail = Detail::whole);
+  IndexId assume_index(IndexId e, const std::vector<TermId>& guards, Detail detail = Detail::whole);
   bool is_guard(TermId term) const { return node(term).kind == TermKind::range; }
 
   // --- side conditions used so far
@@ -321,6 +333,7 @@ class TermPool {
   TermId reduce_max(std::vector<VarId> vars, TermId body, int splits);
   TermId substitute_uncached(TermId term, Substitution& substitution);
   std::pair<std::int64_t, std::int64_t> bounds_under(IndexId e, const std::vector<TermId>& guards, int nesting);
+  std::optional<std::pair<IndexId, std::int64_t>> digit_of(const IndexAtom& modulus);
   void tick();
 
   PoolLimits limits_;

@@ -185,6 +185,7 @@ bool Session::prove_equal(TermId a, TermId b) {
   if (a == b) return true;
   b = folder_.refold(b);
   if (a == b) return true;
+  if (equal_by_cases(a, b, {}, 0)) return true;
   const auto all = [](solvers::TensorId) { return true; };
   TermId x = a, y = b;
   for (int level = 0; level < 3; ++level) {
@@ -197,6 +198,22 @@ bool Session::prove_equal(TermId a, TermId b) {
     y = y_next;
   }
   return false;
+}
+
+// Equal on every piece of the integer line of a guard form, each side simplified under the piece.
+bool Session::equal_by_cases(TermId a, TermId b, const std::vector<TermId>& guards, int depth) {
+  const auto detail = solvers::TermPool::Detail::parts;
+  const TermId x = pool_.assume(a, guards, detail), y = pool_.assume(b, guards, detail);
+  if (x == y) return true;
+  auto form = pool_.guard_form(x);
+  if (!form) form = pool_.guard_form(y);
+  if (!form || depth >= 3) return false;
+  for (const solvers::TermPool::Case& piece : pool_.cases_on(*form, {x, y})) {
+    std::vector<TermId> inner = guards;
+    if (pool_.is_guard(piece.guard)) inner.push_back(piece.guard);
+    if (!equal_by_cases(piece.terms[0], piece.terms[1], inner, depth + 1)) return false;
+  }
+  return true;
 }
 
 std::vector<std::string> Session::assumptions() {

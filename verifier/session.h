@@ -62,6 +62,7 @@ class Session {
   bool prove_equal(solvers::TermId a, solvers::TermId b);
 
  private:
+  bool equal_by_cases(solvers::TermId a, solvers::TermId b, const std::vector<solvers::TermId>& guards, int depth);
   void watch();
   void bind_inputs();
   Denotation reference_entry(const std::string& name) const;  // inputs and states on entry
