@@ -330,10 +330,25 @@ std::optional<TermId> Folder::fold_by_guard_form(TermId term, const std::vector<
       groups[guard].push_back(std::move(rest));
     }
     if (!all) continue;
+    // Ranges that overlap without being equal are cut at each other's ends.
+    std::vector<std::pair<std::int64_t, std::int64_t>> ranges;
+    for (const auto& [guard, unused] : groups) ranges.emplace_back(pool_.node(guard).lo, pool_.node(guard).hi);
+    std::sort(ranges.begin(), ranges.end());
+    bool overlap = false;
+    for (std::size_t i = 0; i + 1 < ranges.size(); ++i) overlap = overlap || ranges[i].second >= ranges[i + 1].first;
+    std::vector<std::pair<TermId, TermId>> bodies;  // (guard, what stands under it)
+    if (overlap) {
+      for (const TermPool::Case& piece : pool_.cases_on(form, {term})) {
+        std::vector<TermId> inner = guards;
+        inner.push_back(piece.guard);
+        bodies.emplace_back(piece.guard, pool_.assume(piece.terms[0], inner, TermPool::Detail::parts));
+      }
+    } else {
+      for (auto& [guard, group] : groups) bodies.emplace_back(guard, pool_.poly(std::move(group)));
+    }
     std::vector<TermId> pieces;
     bool changed = false;
-    for (auto& [guard, group] : groups) {
-      const TermId body = pool_.poly(std::move(group));
+    for (const auto& [guard, body] : bodies) {
       std::vector<TermId> inner = guards;
       inner.push_back(guard);
       TermId folded = fold_under(body, inner);

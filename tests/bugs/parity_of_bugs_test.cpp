@@ -18,8 +18,10 @@ TEST_P(ParityOfBugs, RightPlanComputesItsReference) {
 
 TEST_P(ParityOfBugs, WrongPlanDoesNot) {
   const ir::Document document = GetParam().make(true, small_sizes());
-  const runtime::ParityReport report = runtime::run_parity(document);
-  EXPECT_FALSE(report.equal()) << runtime::describe(document.plan, report);
+  bool equal = true;  // a value that decides between two branches may hide the fault
+  runtime::ParityOptions options;
+  for (options.seed = 1; equal && options.seed < 8; ++options.seed) equal = runtime::run_parity(document, options).equal();
+  EXPECT_FALSE(equal);
 }
 
 INSTANTIATE_TEST_SUITE_P(Public, ParityOfBugs, testing::ValuesIn(all_bugs()),

@@ -41,11 +41,13 @@ class ProgramGenerator {
   // What is known of a value, to keep programs defined and comparisons decided.
   struct Facts {
     std::int64_t below = 0;  // integers: all elements are in [0, below); 0: not known
-    int degree = 1;          // of the polynomial over inputs that it is; 100: not exact in doubles
+    int degree = 1;          // of the polynomial over inputs that it is; kInexact: not exact in doubles
     bool positive = false;   // > 0 everywhere
     bool infinite = false;   // may hold minus infinity
     bool index = false;      // integer function of indices, coordinates and integer inputs; or a comparison of such
   };
+  static constexpr int kInexact = 100;
+  static constexpr std::int64_t kMostElements = 36;
   struct Range {
     ir::CoordExpr expr;
     std::int64_t most = 0;  // the expression is in [0, most]

@@ -60,7 +60,7 @@ ValueId ProgramGenerator::collective(OpCode op) {
     Facts f = facts(x);
     f.below = 0;
     f.index = false;
-    if (reduce == "avg") f.degree = 100;
+    if (reduce == "avg") f.degree = kInexact;
     return f;
   };
   // An operand with a dimension that the group divides.
