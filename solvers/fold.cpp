@@ -377,7 +377,8 @@ std::optional<TermId> Folder::fold_by_cases(TermId term, const std::vector<TermI
     for (const TermPool::Case& piece : pool_.cases_on(form, {term})) {
       std::vector<TermId> inner = guards;
       inner.push_back(piece.guard);
-      const TermId folded = fold_under(pool_.assume(piece.terms[0], inner, TermPool::Detail::parts), inner);
+      TermId folded = fold_under(pool_.assume(piece.terms[0], inner, TermPool::Detail::parts), inner);
+      if (!is_folded(folded) && pool_.node(folded).height == 0 && guards.size() < 3) folded = fold_by_cases(folded, inner).value_or(folded);
       if (!is_folded(folded)) {
         all = false;
         break;
