@@ -152,6 +152,8 @@ std::vector<Bug> norm_bugs();
 std::vector<Bug> data_parallel_bugs();
 std::vector<Bug> layout_bugs();
 std::vector<Bug> optimizer_bugs();
+std::vector<Bug> mesh_bugs();
+std::vector<Bug> partitioner_bugs();
 std::vector<Bug> all_bugs();
 
 }  // namespace shardproof::bugs
