@@ -21,6 +21,20 @@ std::vector<std::int64_t> local_digit_sizes(const Placement& placement) {
   return sizes;
 }
 
+std::int64_t local_size(const Placement& placement) {
+  std::int64_t count = 1;
+  for (std::int64_t s : local_digit_sizes(placement)) count = ir::checked_mul(count, s);
+  return count;
+}
+
+// Elements of a buffer member's local tensor.
+std::int64_t member_size(const ir::BufferMember& m) {
+  if (m.fused.empty()) return local_size(m.placement);
+  std::int64_t count = 0;
+  for (const ir::FusedPart& part : m.fused) count = ir::checked_add(count, local_size(part.placement));
+  return count;
+}
+
 // Mixed-radix digits of `flat`, most significant first; the first digit is not reduced.
 std::vector<IndexId> unflatten(solvers::TermPool& pool, IndexId flat, const std::vector<std::int64_t>& sizes) {
   std::vector<IndexId> digits(sizes.size());
@@ -54,6 +68,23 @@ TermId Bindings::owner_guard(const Placement& placement) {
   return guard;
 }
 
+std::vector<Bindings::Position> Bindings::logical_positions(const DimLayout& dim, const std::vector<IndexId>& values) {
+  if (!dim.offsets.empty()) throw SemanticsError("SP0905", "unsupported", "the prover has no rule for ragged shards yet");
+  // The leading digits of zigzag stand for chunk r if h == 0, 2W-1-r if h == 1.
+  std::vector<Position> positions{{pool_.one(), pool_.index_constant(0)}};
+  std::size_t first = 0;
+  if (dim.permutation == ir::Permutation::zigzag) {
+    SHARDPROOF_CHECK(values.size() >= 2 && dim.digits[1].size == 2);
+    const std::int64_t last = 2 * dim.digits[0].size - 1;
+    positions = {{pool_.range(values[1], 0, 0), values[0]}, {pool_.range(values[1], 1, 1), pool_.index_scale(values[0], -1, last)}};
+    first = 2;
+  }
+  for (Position& position : positions)
+    for (std::size_t k = first; k < values.size(); ++k)
+      position.index = pool_.index_linear(position.index, dim.digits[k].size, values[k], 1);
+  return positions;
+}
+
 Bound Bindings::place(const Denotation& reference, const Placement& placement, const std::vector<IndexId>& local_digits) {
   const Shape& shape = reference.type.shape;
   SHARDPROOF_CHECK(placement.dims.size() == shape.size());
@@ -67,45 +98,24 @@ Bound Bindings::place(const Denotation& reference, const Placement& placement, c
   std::size_t next_local = 0;
   for (std::size_t d = 0; d < shape.size(); ++d) {
     const DimLayout& dim = placement.dims[d];
-    if (!dim.offsets.empty()) throw SemanticsError("SP0905", "unsupported", "the prover has no rule for ragged shards yet");
     std::vector<IndexId> values;
     for (const Digit& digit : dim.digits) values.push_back(digit.is_local() ? local_digits[next_local++] : digit_value(digit));
-    // Alternatives for the leading digits: zigzag chunk r if h == 0, 2W-1-r if h == 1.
-    struct Start {
-      TermId guard;
-      IndexId value;
-    };
-    std::vector<Start> starts{{pool_.one(), pool_.index_constant(0)}};
-    std::size_t first = 0;
-    if (dim.permutation == ir::Permutation::zigzag) {
-      SHARDPROOF_CHECK(values.size() >= 2 && dim.digits[1].size == 2);
-      const std::int64_t last = 2 * dim.digits[0].size - 1;
-      starts = {{pool_.range(values[1], 0, 0), values[0]}, {pool_.range(values[1], 1, 1), pool_.index_scale(values[0], -1, last)}};
-      first = 2;
-    }
+    const std::vector<Position> positions = logical_positions(dim, values);
     std::vector<Case> extended;
     for (const Case& c : cases) {
-      for (const Start& start : starts) {
-        IndexId index = start.value;
-        for (std::size_t k = first; k < values.size(); ++k) index = pool_.index_linear(index, dim.digits[k].size, values[k], 1);
+      for (const Position& position : positions) {
         Case e = c;
-        e.guard = pool_.mul(e.guard, start.guard);
-        if (dim.padded_extent > shape[d]) {
-          const TermId inside = pool_.range(index, 0, shape[d] - 1);
-          e.guard = pool_.mul(e.guard, inside);
-        }
-        e.indices.push_back(index);
+        e.guard = pool_.mul(e.guard, position.guard);
+        if (dim.padded_extent > shape[d]) e.guard = pool_.mul(e.guard, pool_.range(position.index, 0, shape[d] - 1));
+        e.indices.push_back(position.index);
         if (e.guard != pool_.zero()) extended.push_back(std::move(e));
       }
     }
     cases = std::move(extended);
     if (dim.padded_extent > shape[d]) {
       TermId inside = pool_.zero();
-      for (const Start& start : starts) {
-        IndexId index = start.value;
-        for (std::size_t k = first; k < values.size(); ++k) index = pool_.index_linear(index, dim.digits[k].size, values[k], 1);
-        inside = pool_.add(inside, pool_.mul(start.guard, pool_.range(index, 0, shape[d] - 1)));
-      }
+      for (const Position& position : positions)
+        inside = pool_.add(inside, pool_.mul(position.guard, pool_.range(position.index, 0, shape[d] - 1)));
       pad = pool_.mul(pad, inside);
     }
   }
@@ -176,35 +186,28 @@ Bound Bindings::bind_raw(const ir::Binding& binding, const ir::TensorType& local
   const ir::FlatBuffer* buffer = plan_.find_buffer(binding.buffer);
   SHARDPROOF_CHECK(buffer != nullptr && binding.placement.dims.size() == 1 && local.shape.size() == 1);
   // Position in the buffer: the digits of its one dimension.
+  const DimLayout& cut = binding.placement.dims[0];
   std::vector<std::int64_t> sizes;
-  for (const Digit& digit : binding.placement.dims[0].digits)
+  for (const Digit& digit : cut.digits)
     if (digit.is_local()) sizes.push_back(digit.size);
   const std::vector<IndexId> locals = unflatten(pool_, elements[0], sizes);
-  IndexId position = pool_.index_constant(0);
+  std::vector<IndexId> values;
   std::size_t next_local = 0;
-  for (const Digit& digit : binding.placement.dims[0].digits)
-    position = pool_.index_linear(position, digit.size, digit.is_local() ? locals[next_local++] : digit_value(digit), 1);
+  for (const Digit& digit : cut.digits) values.push_back(digit.is_local() ? locals[next_local++] : digit_value(digit));
   std::vector<TermId> terms, cares;
-  for (const ir::BufferMember& m : buffer->members) {
-    std::vector<std::int64_t> member_sizes;
-    std::int64_t count = 1;
-    if (m.fused.empty()) {
-      for (std::int64_t s : local_digit_sizes(m.placement)) count = ir::checked_mul(count, s);
-    } else {
-      for (const ir::FusedPart& part : m.fused) {
-        std::int64_t part_count = 1;
-        for (std::int64_t s : local_digit_sizes(part.placement)) part_count = ir::checked_mul(part_count, s);
-        count = &part == &m.fused.front() ? part_count : ir::checked_add(count, part_count);
-      }
+  TermId in_member = pool_.zero();
+  for (const Position& position : logical_positions(cut, values)) {
+    for (const ir::BufferMember& m : buffer->members) {
+      const TermId guard = pool_.mul(position.guard, pool_.range(position.index, m.offset, m.offset + member_size(m) - 1));
+      const Bound piece = member(m, binding.role, pool_.index_scale(position.index, 1, -m.offset), reference);
+      terms.push_back(pool_.mul(guard, piece.term));
+      cares.push_back(pool_.mul(guard, piece.care));
+      in_member = pool_.add(in_member, guard);
     }
-    const TermId guard = pool_.range(position, m.offset, m.offset + count - 1);
-    const Bound piece = member(m, binding.role, pool_.index_scale(position, 1, -m.offset), reference);
-    terms.push_back(pool_.mul(guard, piece.term));
-    cares.push_back(pool_.mul(guard, piece.care));
   }
+  // Gaps and tail hold zero or anything, as the buffer's placement says; within a member its own placement decides.
+  if (binding.placement.pad == ir::PadValue::zero) cares.push_back(pool_.complement(in_member));
   Bound result{pool_.sum(terms), pool_.sum(cares)};
-  // Gaps and tail: zero, or anything.
-  if (binding.placement.pad == ir::PadValue::zero) result.care = pool_.one();
   result.care = pool_.mul(result.care, owner_guard(binding.placement));
   return result;
 }

@@ -41,6 +41,12 @@ class Bindings {
   Bound member(const ir::BufferMember& member, const std::string& role, solvers::IndexId flat, const ReferenceValue& reference);
   Bound fused(const std::vector<ir::FusedPart>& parts, std::int64_t axis, const std::string& role, solvers::IndexId flat,
               const ReferenceValue& reference);
+  // The alternatives for the logical index along one dimension: exactly one guard is 1.
+  struct Position {
+    solvers::TermId guard;
+    solvers::IndexId index;
+  };
+  std::vector<Position> logical_positions(const ir::DimLayout& dim, const std::vector<solvers::IndexId>& values);
   solvers::IndexId digit_value(const ir::Digit& digit);
   solvers::TermId owner_guard(const ir::Placement& placement);
 
