@@ -14,6 +14,30 @@ namespace {
 
 constexpr std::size_t flush_size = std::size_t{1} << 20;
 
+// Not for loops.
+void append_instruction(std::string& out, const Program& program, const Instruction& instruction) {
+  Line line(out);
+  const auto name = [&](ValueId id) { append_text(out, program.value(id).name); };
+  const auto type = [&](ValueId id) { append_text(out, to_string(program.value(id).type)); };
+  const bool one = instruction.outputs.size() == 1;
+  if (one) {
+    line.text("out", program.value(instruction.outputs.front()).name);
+  } else if (!instruction.outputs.empty()) {
+    append_list(line.key("out"), instruction.outputs, name);
+  }
+  line.text("op", schema_of(instruction.op).name);
+  if (!instruction.inputs.empty()) append_list(line.key("in"), instruction.inputs, name);
+  for (const auto& [key, value] : instruction.attributes.entries()) append_attribute(line.key(key), value);
+  if (one) {
+    line.text("type", to_string(program.value(instruction.outputs.front()).type));
+  } else if (!instruction.outputs.empty()) {
+    append_list(line.key("type"), instruction.outputs, type);
+  }
+  if (!instruction.recompute.empty()) line.text("recompute", instruction.recompute);
+  if (!instruction.source.empty()) line.text("source", instruction.source);
+  line.close();
+}
+
 class Printer {
  public:
   Printer(const Document& document, std::ostream& stream)
@@ -341,26 +365,7 @@ void Printer::body(const Program& program, const std::vector<Instruction>& body,
 
 void Printer::instruction(const Program& program, const Instruction& instruction, int depth) {
   if (instruction.op == OpCode::loop) return loop(program, instruction, depth);
-  Line line(out_);
-  const auto name = [&](ValueId id) { append_text(out_, program.value(id).name); };
-  const auto type = [&](ValueId id) { append_text(out_, to_string(program.value(id).type)); };
-  const bool one = instruction.outputs.size() == 1;
-  if (one) {
-    line.text("out", program.value(instruction.outputs.front()).name);
-  } else if (!instruction.outputs.empty()) {
-    append_list(line.key("out"), instruction.outputs, name);
-  }
-  line.text("op", schema_of(instruction.op).name);
-  if (!instruction.inputs.empty()) append_list(line.key("in"), instruction.inputs, name);
-  for (const auto& [key, value] : instruction.attributes.entries()) append_attribute(line.key(key), value);
-  if (one) {
-    line.text("type", to_string(program.value(instruction.outputs.front()).type));
-  } else if (!instruction.outputs.empty()) {
-    append_list(line.key("type"), instruction.outputs, type);
-  }
-  if (!instruction.recompute.empty()) line.text("recompute", instruction.recompute);
-  if (!instruction.source.empty()) line.text("source", instruction.source);
-  line.close();
+  append_instruction(out_, program, instruction);
 }
 
 void Printer::loop(const Program& program, const Instruction& instruction, int depth) {
@@ -403,6 +408,12 @@ void Printer::schedule(const Schedule& schedule) {
 }
 
 }  // namespace
+
+std::string instruction_json(const Program& program, const Instruction& instruction) {
+  std::string out;
+  append_instruction(out, program, instruction);
+  return out;
+}
 
 void print_json(const Document& document, std::ostream& out) {
   Printer(document, out).print();

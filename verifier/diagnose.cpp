@@ -1,47 +1,326 @@
+// The search for causes. One fault at a time, earliest first:
+//
+//   1 candidates: unfolded values that reach a failed claim, in execution order; then, if every value folds and the
+//     claim is still wrong, all instructions of its cone
+//   2 hypotheses about a candidate (repairs.h) replace its term; what depends on it is run again
+//   3 a hypothesis counts if more claims prove, or as many and fewer values are left unmatched. The best one is kept
+//     as if the plan had been repaired, so that the next fault is found independently of the first
+//
+// A kept repair is therefore a proved statement about the edited plan; it is called verified if no claim is left that
+// depends on the value. Nothing found: the first candidate is named without a fix.
 #include "verifier/diagnose.h"
 
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <set>
+
 #include "ir/print.h"
+#include "verifier/blame.h"
+#include "verifier/repairs.h"
 
 namespace shardproof::verifier {
 
+using ir::Diagnostic;
+using solvers::TermId;
+
+namespace {
+
+constexpr std::size_t kMaxCandidates = 160;   // looked at per fault
+constexpr int kMaxReruns = 240;               // per fault
+constexpr double kMaxSeconds = 40;            // in all, unless the caller's time-out is shorter
+
+struct Score {
+  std::size_t failed_claims;
+  std::size_t unfolded;
+  friend auto operator<=>(const Score&, const Score&) = default;
+};
+
+class Search {
+ public:
+  Search(Session& session, const VerifyOptions& options) : session_(session), options_(options), blame_(session), start_(now()) {}
+
+  // Finds and keeps the repair of one fault; nullopt if none was found.
+  struct Finding {
+    Repair repair;
+    bool complete = false;  // no claim fails any more
+  };
+  std::optional<Finding> next() {
+    const Score before = score();
+    reruns_ = 0;
+    std::optional<Finding> best;
+    const std::vector<std::size_t> roots = blame_.roots();
+    // Reductions that are missing: the commonest fault, and the cheapest to recognise.
+    for (std::size_t i = 0; i < roots.size() && i < kMaxCandidates && !exhausted(); ++i)
+      if (auto found = try_all(missing_reductions(session_, roots[i]), before)) return keep(*found);
+    // Unfolded values behind the roots (an accumulation completes only after its loop).
+    const std::vector<std::size_t> cone = blame_.cone();
+    std::size_t looked_at = 0;
+    for (std::size_t i : cone) {
+      if (looked_at >= kMaxCandidates || exhausted()) break;
+      const ir::Instruction& instruction = *session_.plan_run().steps()[i].instruction;
+      if (instruction.outputs.empty() || blame_.folded(instruction.outputs[0])) continue;
+      ++looked_at;
+      if (auto found = try_all(missing_reductions(session_, i), before)) return keep(*found);
+    }
+    // The instruction itself may be wrong: the roots, then what they read, then the whole cone's collectives.
+    std::vector<std::size_t> suspects;
+    std::set<std::size_t> listed;
+    const auto suspect = [&](std::size_t i) {
+      if (i != Blame::npos && listed.insert(i).second) suspects.push_back(i);
+    };
+    for (std::size_t i = 0; i < roots.size() && i < 12; ++i) {
+      suspect(roots[i]);
+      for (ir::ValueId v : session_.plan_run().steps()[roots[i]].instruction->inputs) suspect(blame_.definition(v));
+    }
+    if (cone.size() <= 4000 || roots.empty())
+      for (auto i = cone.rbegin(); i != cone.rend() && suspects.size() < kMaxCandidates; ++i)
+        if (ir::schema_of(session_.plan_run().steps()[*i].instruction->op).family == ir::OpFamily::communication) suspect(*i);
+    for (std::size_t i : suspects) {
+      if (exhausted()) break;
+      if (auto found = try_all(variations(session_, i), before)) return keep(*found);
+    }
+    for (std::size_t i : suspects) {
+      if (exhausted()) break;
+      if (auto found = try_all(rescalings(session_, i), before)) return keep(*found);
+    }
+    // Everything else in the cone, last first: a wrong number near the end of a fully recognised plan.
+    for (auto i = cone.rbegin(); i != cone.rend() && !exhausted(); ++i) {
+      if (auto found = try_all(variations(session_, *i), before)) return keep(*found);
+      if (session_.plan_run().steps()[*i].instruction->op == ir::OpCode::mul || session_.plan_run().steps()[*i].instruction->op == ir::OpCode::div)
+        if (auto found = try_all(rescalings(session_, *i), before)) return keep(*found);
+    }
+    return std::nullopt;
+  }
+
+  Blame& blame() { return blame_; }
+
+ private:
+  static double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+  bool exhausted() const { return reruns_ > kMaxReruns || now() - start_ > kMaxSeconds; }
+
+  Score score() {
+    std::size_t failed = 0;
+    for (Claim& claim : session_.claims()) failed += !claim.proved;
+    return {failed, blame_.unfolded_count()};
+  }
+
+  // Runs what depends on the value, then the failed claims.
+  Score apply(const Repair& repair) {
+    ++reruns_;
+    ProgramRun& run = session_.plan_run();
+    run.override_value(repair.value, repair.term);
+    run.rerun_dependents({repair.value});
+    std::size_t failed = 0;
+    for (Claim& claim : session_.claims()) {
+      if (claim.proved) continue;
+      failed += !session_.check_claim(claim);
+    }
+    return {failed, blame_.unfolded_count()};
+  }
+
+  std::optional<Repair> try_all(const std::vector<Repair>& repairs, const Score& before) {
+    ProgramRun& run = session_.plan_run();
+    std::optional<Repair> best;
+    Score best_score = before;
+    for (const Repair& repair : repairs) {
+      if (exhausted()) break;
+      const std::vector<TermId> saved = run.snapshot();
+      const Score after = apply(repair);
+      run.clear_override(repair.value);
+      run.restore(saved);
+      if (after < best_score) {
+        best = repair;
+        best_score = after;
+      }
+      if (best && best_score.failed_claims == 0) break;
+    }
+    return best;
+  }
+
+  Finding keep(const Repair& repair) {
+    ProgramRun& run = session_.plan_run();
+    run.override_value(repair.value, repair.term);
+    run.rerun_dependents({repair.value});
+    bool complete = true;
+    for (Claim& claim : session_.claims()) {
+      if (!claim.proved) claim.proved = session_.check_claim(claim);
+      complete = complete && claim.proved;
+    }
+    return {repair, complete};
+  }
+
+  Session& session_;
+  const VerifyOptions& options_;
+  Blame blame_;
+  double start_;
+  int reruns_ = 0;
+};
+
+std::string cut(std::string text, std::size_t limit = 240) {
+  if (text.size() > limit) text = text.substr(0, limit - 3) + "...";
+  return text;
+}
+
+const std::string& name_of(Session& session, ir::ValueId value) { return session.plan_program().value(value).name; }
+
+// The text edit of a repair: the instruction's line rewritten, with the new collective on a line behind it.
+std::vector<ir::Edit> edits_of(Session& session, const Repair& repair) {
+  const ir::Instruction& old = *session.plan_run().steps()[repair.step].instruction;
+  const ir::Program& original = session.document().plan.stages.front().program;
+  const bool own_line = old.span.known() && old.op != ir::OpCode::loop &&
+                        static_cast<std::size_t>(repair.value.index) < original.values.size();
+  if (!own_line) return {};  // part of a macro or a loop's result: the message has to do
+  if (repair.replacement) return {{old.span, ir::instruction_json(session.plan_program(), *repair.replacement)}};
+  if (!repair.inserted) return {};
+  // The old result becomes "<name>.partial"; the collective defines the name that everyone reads.
+  ir::Program scratch = session.plan_program();
+  const ir::ValueId partial{static_cast<std::int32_t>(scratch.values.size())};
+  scratch.values.push_back(scratch.value(repair.value));
+  scratch.values.back().name += ".partial";
+  ir::Instruction producer = old;
+  for (ir::ValueId& out : producer.outputs)
+    if (out == repair.value) out = partial;
+  ir::Instruction collective = *repair.inserted;
+  collective.inputs = {partial};
+  std::string indent = "\n";
+  if (session.document().source != nullptr) {
+    const ir::LineColumn at = session.document().source->line_column(old.span.begin);
+    indent.append(at.column > 0 ? at.column - 1 : 0, ' ');
+  }
+  return {{old.span, ir::instruction_json(scratch, producer) + "," + indent + ir::instruction_json(scratch, collective)}};
+}
+
+Diagnostic describe(Session& session, const Search::Finding& finding) {
+  const Repair& r = finding.repair;
+  const ir::Instruction& instruction = *session.plan_run().steps()[r.step].instruction;
+  Diagnostic d;
+  d.code = r.code;
+  d.name = r.name;
+  d.message = "`" + name_of(session, r.value) + "` " + r.finding;
+  d.subject.value = name_of(session, r.value);
+  d.subject.axis = r.axis;
+  d.subject.instruction = ir::describe(session.plan_program(), instruction);
+  d.labels.push_back({instruction.span, "produced here: " + r.found, true});
+  d.expected = r.expected;
+  d.found = r.found;
+  if (!instruction.source.empty()) d.notes.push_back("the plan says this is " + instruction.source);
+  d.fix = ir::Fix{r.fix, edits_of(session, r), ir::Applicability::verified};
+  return d;
+}
+
+// Equal faults at many places (the norm weights of all layers) are one defect.
+void add_grouped(std::vector<Diagnostic>& list, std::map<std::string, std::size_t>& groups, Diagnostic d, const std::string& key) {
+  const auto [it, added] = groups.try_emplace(key, list.size());
+  if (added) {
+    list.push_back(std::move(d));
+    return;
+  }
+  Diagnostic& first = list[it->second];
+  ++first.places;
+  if (d.fix && first.fix) first.fix->edits.insert(first.fix->edits.end(), d.fix->edits.begin(), d.fix->edits.end());
+}
+
+Diagnostic of_fault(const Session& session, const ir::Program& program, const Fault& fault, bool reference) {
+  (void)session;
+  Diagnostic d;
+  d.code = fault.code;
+  d.name = fault.name;
+  d.message = (reference ? "in the reference: " : "") + fault.message;
+  d.expected = fault.expected;
+  d.found = fault.found;
+  d.subject.instruction = ir::describe(program, *fault.instruction);
+  if (!fault.instruction->outputs.empty()) d.subject.value = program.value(fault.instruction->outputs[0]).name;
+  d.labels.push_back({fault.instruction->span, "here", true});
+  return d;
+}
+
+}  // namespace
+
 void diagnose(Session& session, const VerifyOptions& options, Report& report) {
-  (void)options;
-  bool all = true;
+  std::vector<Diagnostic> found;
+  // Instructions without a meaning. Terms that grew too large are debris unless nothing else explains the failure.
+  std::vector<const Fault*> too_large;
+  for (const Fault& fault : session.reference_run().faults()) found.push_back(of_fault(session, session.reference_program(), fault, true));
   for (const Fault& fault : session.plan_run().faults()) {
-    ir::Diagnostic d;
-    d.code = fault.code;
-    d.name = fault.name;
-    d.message = fault.message;
-    d.expected = fault.expected;
-    d.found = fault.found;
-    d.labels.push_back({fault.instruction->span, ir::describe(session.plan_program(), *fault.instruction), true});
-    report.diagnostics.push_back(std::move(d));
-    all = false;
+    if (fault.code == "SP0903") too_large.push_back(&fault);
+    else found.push_back(of_fault(session, session.plan_program(), fault, false));
   }
-  for (const Fault& fault : session.reference_run().faults()) {
-    ir::Diagnostic d;
-    d.code = fault.code;
-    d.name = fault.name;
-    d.message = "in the reference: " + fault.message;
-    report.diagnostics.push_back(std::move(d));
-    all = false;
+  const auto failed = [&] {
+    return std::count_if(session.claims().begin(), session.claims().end(), [](const Claim& c) { return !c.proved; });
+  };
+  const auto failed_at_first = failed();
+  report.obligations.unknown += static_cast<std::int64_t>(failed_at_first);
+  report.obligations.proved += static_cast<std::int64_t>(session.claims().size()) - static_cast<std::int64_t>(failed_at_first);
+
+  if (failed_at_first > 0 && options.suggest_fixes) {
+    Search search(session, options);
+    std::map<std::string, std::size_t> groups;
+    int defects = 0;
+    while (failed() > 0 && defects < 4 * options.max_defects && groups.size() < static_cast<std::size_t>(options.max_defects)) {
+      if (options.progress) options.progress({"diagnosis", defects, defects + 1});
+      const auto finding = search.next();
+      if (!finding) break;
+      ++defects;
+      const Repair& r = finding->repair;
+      const std::string op(ir::schema_of(session.plan_run().steps()[r.step].instruction->op).name);
+      add_grouped(found, groups, describe(session, *finding), r.code + "|" + op + "|" + r.fix);
+    }
+    if (failed() > 0) {
+      // No repair: name the place where the plan first leaves the reference.
+      for (Diagnostic& d : found)
+        if (d.fix && d.fix->applicability == ir::Applicability::verified) d.fix->applicability = ir::Applicability::plausible;
+      const std::vector<std::size_t> roots = search.blame().roots();
+      Diagnostic d;
+      d.code = "SP0207";
+      d.name = "wrong-value";
+      const auto claim = std::find_if(session.claims().begin(), session.claims().end(), [](const Claim& c) { return !c.proved; });
+      d.subject.reference = claim->reference;
+      d.notes.push_back("claims that are not proved: " + std::to_string(failed()) + ", first `" + claim->name + "`");
+      if (!roots.empty()) {
+        const ir::Instruction& instruction = *session.plan_run().steps()[roots.front()].instruction;
+        const ir::ValueId value = instruction.outputs.front();
+        d.subject.value = name_of(session, value);
+        d.subject.instruction = ir::describe(session.plan_program(), instruction);
+        d.message = "`" + d.subject.value + "` matches no value of the reference, though all it reads does";
+        d.labels.push_back({instruction.span, "the plan leaves the reference here", true});
+        d.found = cut(session.pool().to_string(session.plan_run().term(value)));
+        if (const auto miss = session.folder().near_miss(session.plan_run().term(value)))
+          d.expected = (miss->same_extents ? "a value like `" : "the whole of `") + session.pool().tensor(miss->tensor).name + "` of the reference";
+      } else {
+        d.subject.value = claim->name;
+        d.message = "`" + claim->name + "` is a reference value, but not the one it is declared to be";
+        d.labels.push_back({claim->span, "declared here", true});
+        d.expected = cut(session.pool().to_string(claim->expected));
+        d.found = cut(session.pool().to_string(claim->found));
+      }
+      found.push_back(std::move(d));
+    }
+  } else if (failed_at_first > 0) {
+    for (const Claim& claim : session.claims()) {
+      if (claim.proved) continue;
+      Diagnostic d;
+      d.code = "SP0207";
+      d.name = "wrong-value";
+      d.message = "`" + claim.name + "` is not proved equal to its reference";
+      d.subject.value = claim.name;
+      d.subject.reference = claim.reference;
+      d.labels.push_back({claim.span, "claimed here", true});
+      d.expected = cut(session.pool().to_string(claim.expected));
+      d.found = cut(session.pool().to_string(claim.found));
+      found.push_back(std::move(d));
+      break;
+    }
   }
-  for (const Claim& claim : session.claims()) {
-    if (claim.proved) continue;
-    all = false;
-    ir::Diagnostic d;
-    d.code = "SP0207";
-    d.name = "wrong-value";
-    d.message = "`" + claim.name + "` is not proved equal to its reference";
-    d.subject.value = claim.name;
-    d.subject.reference = claim.reference;
-    d.labels.push_back({claim.span, "claimed here", true});
-    d.expected = session.pool().to_string(claim.expected);
-    d.found = session.pool().to_string(claim.found);
-    report.diagnostics.push_back(std::move(d));
-  }
-  report.verdict = all ? Verdict::equivalent : Verdict::unknown;
-  if (!all) report.unknown_reason = report.diagnostics.back().message;
+  if (found.empty())
+    for (const Fault* fault : too_large) {
+      found.push_back(of_fault(session, session.plan_program(), *fault, false));
+      break;
+    }
+  const bool proved = failed_at_first == 0 && found.empty();
+  report.verdict = proved ? Verdict::equivalent : Verdict::unknown;
+  if (!proved) report.unknown_reason = found.front().message;
+  report.diagnostics.insert(report.diagnostics.end(), std::make_move_iterator(found.begin()), std::make_move_iterator(found.end()));
 }
 
 }  // namespace shardproof::verifier

@@ -62,6 +62,7 @@ void ProgramRun::run(const std::function<void(std::int64_t)>& progress) {
   done_ = 0;
   loop_counter_ = 0;
   faults_.clear();
+  steps_.clear();
   partial_run_ = false;
   run_body(program_.body);
 }
@@ -91,6 +92,7 @@ void ProgramRun::run_body(const std::vector<Instruction>& body) {
     } else if (instruction.op != OpCode::release && needs_run(instruction)) {
       run_instruction(instruction);
     }
+    if (!partial_run_) steps_.push_back({&instruction, loop_context_});
     ++done_;
     if (progress_ && (done_ & 0xFF) == 0) progress_(done_);
   }
@@ -117,11 +119,7 @@ void ProgramRun::run_instruction(const Instruction& instruction) {
       const bool structural = family == ir::OpFamily::source || (family == ir::OpFamily::structure && instruction.op != OpCode::scatter_add);
       result = structural ? folder_.fold(result) : folder_.define(value.name, result);
     } else {
-      // Sums over part of a contraction are expected to fold only once a collective completes them; everything else
-      // that does not fold at once is looked at harder.
-      const bool completes = ir::schema_of(instruction.op).family == ir::OpFamily::communication;
-      result = folder_.fold(result);
-      if (completes || pool_.node(result).height == 0) result = folder_.refold(result);
+      result = fold_result(instruction, result);
     }
     assign(out, result);
   } catch (const SemanticsError& e) {
@@ -131,6 +129,32 @@ void ProgramRun::run_instruction(const Instruction& instruction) {
   } catch (const solvers::BudgetExceeded& e) {
     if (e.what_kind != solvers::BudgetExceeded::What::size) throw;
     fail(instruction, {nullptr, "SP0903", "too-large", "the term of `" + value.name + "` grew beyond the size cap", "", ""});
+  }
+}
+
+// Sums over part of a contraction are expected to fold only once a collective completes them; everything else
+// that does not fold at once is looked at harder.
+TermId ProgramRun::fold_result(const Instruction& instruction, TermId term) {
+  const bool completes = ir::schema_of(instruction.op).family == ir::OpFamily::communication;
+  const TermId folded = folder_.fold(term);
+  return completes || pool_.node(folded).height == 0 ? folder_.refold(folded) : folded;
+}
+
+TermId ProgramRun::evaluate(const Step& step, const Instruction& instruction) {
+  for (const auto& [name, variable] : step.loops) semantics_.bind_loop(name, variable);
+  const auto unbind = [&] {
+    for (const auto& [name, variable] : step.loops) semantics_.unbind_loop(name);
+  };
+  std::vector<Denotation> operands;
+  for (ValueId in : instruction.inputs) operands.push_back({term(in), program_.value(in).type});
+  try {
+    const TermId result = pool_.assume(semantics_.evaluate(instruction, operands, program_.value(instruction.outputs.at(0)).type), {});
+    const TermId folded = fold_result(instruction, result);
+    unbind();
+    return folded;
+  } catch (...) {
+    unbind();
+    throw;
   }
 }
 
@@ -156,6 +180,7 @@ void ProgramRun::run_loop(const Instruction& instruction) {
   const std::string name = region.index + "#" + std::to_string(++loop_counter_) + (side_ == Side::reference ? "r" : "");
   const VarId index = pool_.named(VarKind::loop, name, region.trip);
   semantics_.bind_loop(region.index, index);
+  loop_context_.emplace_back(region.index, index);
   open_loops_.push_back(index);
   std::vector<TensorId> carried;
   for (const ir::Carry& carry : region.carries) {
@@ -168,6 +193,7 @@ void ProgramRun::run_loop(const Instruction& instruction) {
   }
   run_body(region.body);
   open_loops_.pop_back();
+  loop_context_.pop_back();
   semantics_.unbind_loop(region.index);
   finish_loop(instruction, index, carried);
 }

@@ -20,6 +20,12 @@ namespace shardproof::verifier {
 
 enum class Side { reference, plan };
 
+// An instruction and the loops around it, in execution order. A loop itself comes after its body.
+struct Step {
+  const ir::Instruction* instruction = nullptr;
+  std::vector<std::pair<std::string, solvers::VarId>> loops;
+};
+
 // An instruction whose result has no usable term; the value was replaced by an opaque tensor.
 struct Fault {
   const ir::Instruction* instruction = nullptr;
@@ -43,6 +49,15 @@ class ProgramRun {
   void run(const std::function<void(std::int64_t done)>& progress = {});
   void rerun_dependents(const std::set<ir::ValueId>& changed);
 
+  // All instructions of the last full run.
+  const std::vector<Step>& steps() const { return steps_; }
+  // The folded term that `instruction` (a variation of step's instruction) has on the current terms of its operands.
+  // Throws SemanticsError, BudgetExceeded, std::overflow_error.
+  solvers::TermId evaluate(const Step& step, const ir::Instruction& instruction);
+  // All terms, to try something and take it back.
+  std::vector<solvers::TermId> snapshot() const { return terms_; }
+  void restore(std::vector<solvers::TermId> terms) { terms_ = std::move(terms); }
+
   const std::vector<Fault>& faults() const { return faults_; }
   const ir::Program& program() const { return program_; }
 
@@ -56,6 +71,7 @@ class ProgramRun {
   void finish_loop(const ir::Instruction& instruction, solvers::VarId index, const std::vector<solvers::TensorId>& carried);
   void assign(ir::ValueId value, solvers::TermId term);
   void fail(const ir::Instruction& instruction, Fault fault);
+  solvers::TermId fold_result(const ir::Instruction& instruction, solvers::TermId term);
   bool mentions(solvers::TermId term, const std::set<solvers::TensorId>& tensors) const;
   bool needs_run(const ir::Instruction& instruction) const;
 
@@ -70,6 +86,8 @@ class ProgramRun {
   std::set<ir::ValueId> overridden_;
   std::vector<solvers::TermId> override_terms_;
   std::vector<Fault> faults_;
+  std::vector<Step> steps_;
+  std::vector<std::pair<std::string, solvers::VarId>> loop_context_;
   std::function<void(std::int64_t)> progress_;
   std::int64_t done_ = 0;
   std::int64_t loop_counter_ = 0;

@@ -76,7 +76,6 @@ Report verify(const ir::Document& document, const VerifyOptions& options) {
     session.check_claims();
     where = "looking for the cause";
     diagnose(session, options, report);
-    for (const Claim& claim : session.claims()) ++(claim.proved ? report.obligations.proved : report.obligations.unknown);
     report.assumptions = session.assumptions();
     report.statistics.z3_queries = static_cast<std::int64_t>(session.z3().statistics().asked);
     report.statistics.folds = static_cast<std::int64_t>(session.atoms().accepted());
