@@ -154,6 +154,7 @@ std::vector<Bug> layout_bugs();
 std::vector<Bug> optimizer_bugs();
 std::vector<Bug> mesh_bugs();
 std::vector<Bug> partitioner_bugs();
+std::vector<Bug> shared_parameter_bugs();
 std::vector<Bug> all_bugs();
 
 }  // namespace shardproof::bugs

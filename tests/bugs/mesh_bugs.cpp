@@ -129,6 +129,13 @@ Document second_loss_by_local_ratio(bool wrong, const Sizes& n) {
   return finish(c, t.w, grad);
 }
 
+// The loss function returns a mean where a sum and a count are expected: the step neither divides by the count nor by the
+// number of ranks whose means it adds.
+Document mean_taken_for_a_sum(bool wrong, const Sizes& n) {
+  const ir::Rational factor = wrong ? ir::Rational(1) : ir::Rational(1, 4);
+  return scaled_mean(n, wrong, {{{"dp", 2}, {"cp", 2}}, "dp cp", 4, factor, {{{"dp", "cp"}, "sum"}}});
+}
+
 // ---- auxiliary losses
 
 // The gate's gradient is that of the main loss and that of an auxiliary loss.
@@ -214,6 +221,12 @@ Document expert_replicas_not_reduced(bool wrong, const Sizes& n) {
   return expert_gradient(wrong, n, {4, ir::Rational(1, n.tp), wrong ? "" : "avg"});
 }
 
+// Weights are cut over a further axis that was taken out of dp (here `edp`, of 4): dense gradients are averaged over it,
+// expert gradients by the extent of their own, smaller one.
+Document expert_averaged_over_a_smaller_axis(bool wrong, const Sizes& n) {
+  return expert_gradient(wrong, n, {4, wrong ? ir::Rational(1, 2 * n.tp) : ir::Rational(1, 4 * n.tp), "sum"});
+}
+
 }  // namespace
 
 std::vector<Bug> mesh_bugs() {
@@ -224,6 +237,7 @@ std::vector<Bug> mesh_bugs() {
       {"deepspeed_5248", "B047", sequence_shards_not_divided},
       {"deepspeed_6841", "B048", averaged_over_sequence_shards},
       {"verl_5983", "B049", counted_without_context_ranks},
+      {"verl_6609", "B050", mean_taken_for_a_sum},
       {"megatron_lm_2417", "B052", second_loss_by_main_count},
       {"megatron_lm_7498", "B053", second_loss_by_context_local_count},
       {"megatron_lm_7452_mtp", "B054", second_loss_by_local_ratio},
@@ -234,6 +248,7 @@ std::vector<Bug> mesh_bugs() {
       {"deepspeed_5259", "B063", expert_divided_by_replicas},
       {"deepspeed_6545", "B064", expert_bucket_divided_by_replicas},
       {"megablocks_20", "B065", expert_not_divided},
+      {"megatron_lm_7160", "B066", expert_averaged_over_a_smaller_axis},
       {"fairseq_4220", "B068", expert_replicas_not_reduced},
   };
 }
