@@ -117,7 +117,7 @@ void ProgramRun::run_instruction(const Instruction& instruction) {
     if (side_ == Side::reference) {
       const ir::OpFamily family = ir::schema_of(instruction.op).family;
       const bool structural = family == ir::OpFamily::source || (family == ir::OpFamily::structure && instruction.op != OpCode::scatter_add);
-      result = structural ? folder_.fold(result) : folder_.define(value.name, result);
+      result = structural || mentions(result, carried_) ? folder_.fold(result) : folder_.define(value.name, result);
     } else {
       result = fold_result(instruction, result);
     }
@@ -159,6 +159,7 @@ TermId ProgramRun::evaluate(const Step& step, const Instruction& instruction) {
 }
 
 bool ProgramRun::mentions(TermId term, const std::set<TensorId>& tensors) const {
+  if (tensors.empty()) return false;
   std::unordered_set<std::int32_t> seen;
   const std::function<bool(TermId)> visit = [&](TermId t) {
     if (!seen.insert(t.value).second) return false;
@@ -191,7 +192,9 @@ void ProgramRun::run_loop(const Instruction& instruction) {
     }
     carried.push_back(pool_.node(argument).tensor);
   }
+  carried_.insert(carried.begin(), carried.end());
   run_body(region.body);
+  for (TensorId t : carried) carried_.erase(t);
   open_loops_.pop_back();
   loop_context_.pop_back();
   semantics_.unbind_loop(region.index);
@@ -224,7 +227,8 @@ void ProgramRun::finish_loop(const Instruction& instruction, VarId index, const 
         throw SemanticsError("SP0905", "unsupported", "the loop-carried value `" + program_.value(carry.argument).name + "` is not an accumulation",
                              "next = carried + something that depends on no carried value", "a general recurrence");
       }
-      result = side_ == Side::reference ? folder_.define(value.name, result) : folder_.refold(result);
+      if (side_ == Side::plan) result = folder_.refold(result);
+      else result = mentions(result, carried_) ? folder_.fold(result) : folder_.define(value.name, result);
       assign(carry.result, result);
     } catch (const SemanticsError& e) {
       if (!partial_run_) faults_.push_back({&instruction, e.code, e.name, e.what(), e.expected, e.found});

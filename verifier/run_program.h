@@ -83,6 +83,8 @@ class ProgramRun {
   std::vector<solvers::TermId> terms_;
   std::vector<bool> pending_;              // asynchronous results before their wait
   std::vector<solvers::VarId> open_loops_;
+  // Arguments of open loops. No atom may be defined by them: its definition would hide that a value depends on them.
+  std::set<solvers::TensorId> carried_;
   std::set<ir::ValueId> overridden_;
   std::vector<solvers::TermId> override_terms_;
   std::vector<Fault> faults_;

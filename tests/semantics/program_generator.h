@@ -33,6 +33,9 @@ class ProgramGenerator {
   // A loop of `length` ops in which each carried value accumulates or is replaced; returns the results.
   std::vector<ir::ValueId> append_loop(int length);
 
+  // Extents to draw from; more than once means more often.
+  void set_extents(std::vector<std::int64_t> extents) { extents_ = std::move(extents); }
+
   const ir::Program& program() const { return program_; }
   const std::vector<ProgramInput>& inputs() const { return inputs_; }
   static std::vector<ir::OpCode> supported(bool with_collectives);
@@ -64,7 +67,7 @@ class ProgramGenerator {
   Facts& facts(ir::ValueId id) { return facts_[static_cast<std::size_t>(id.index)]; }
   ir::ValueId known(ir::ValueId id, Facts facts);
   ir::Shape random_shape(std::size_t least_rank = 0);
-  std::int64_t random_extent() { return pick(std::vector<std::int64_t>{1, 2, 2, 3, 3, 4, 5}); }
+  std::int64_t random_extent() { return pick(extents_); }
   ir::Shape factors(std::int64_t count);  // a random shape of so many elements
   Range coordinate(std::int64_t most);    // a random expression with values in [0, most]
 
@@ -106,6 +109,7 @@ class ProgramGenerator {
   std::vector<ir::ValueId> visible_;
   std::vector<ProgramInput> inputs_;
   std::vector<std::pair<std::string, std::int64_t>> variables_;  // mesh axes and open loops, with extents
+  std::vector<std::int64_t> extents_{1, 2, 2, 3, 3, 4, 5};
   int loops_ = 0;
 };
 
