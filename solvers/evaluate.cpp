@@ -25,12 +25,18 @@ class Evaluator {
     return total;
   }
 
+  double largest() const { return largest_; }
+
   double term(TermId id) {
     const TermNode& node = pool_.node(id);
     switch (node.kind) {
       case TermKind::poly: {
         double total = 0;
-        for (const Monomial& m : node.monomials) total += monomial(m);
+        for (const Monomial& m : node.monomials) {
+          const double part = monomial(m);
+          if (std::isfinite(part)) largest_ = std::max(largest_, std::fabs(part));
+          total += part;
+        }
         return total;
       }
       case TermKind::access: return contents_.real(node.tensor, indices(node.indices));
@@ -131,6 +137,7 @@ class Evaluator {
   const TermPool& pool_;
   const TensorContents& contents_;
   Assignment values_;
+  double largest_ = 0;
 };
 
 std::uint64_t hash_access(std::uint64_t seed, TensorId tensor, const std::vector<std::int64_t>& indices) {
@@ -174,8 +181,11 @@ std::int64_t evaluate(const TermPool& pool, IndexId e, const Assignment& values,
   return Evaluator(pool, contents, values).index(e);
 }
 
-double evaluate(const TermPool& pool, TermId term, const Assignment& values, const TensorContents& contents) {
-  return Evaluator(pool, contents, values).term(term);
+double evaluate(const TermPool& pool, TermId term, const Assignment& values, const TensorContents& contents, double* largest) {
+  Evaluator evaluator(pool, contents, values);
+  const double value = evaluator.term(term);
+  if (largest != nullptr) *largest = evaluator.largest();
+  return value;
 }
 
 }  // namespace shardproof::solvers

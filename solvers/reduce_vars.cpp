@@ -114,7 +114,7 @@ bool TermPool::find_digit_split(TermId body, const std::vector<VarId>& vars, Var
   return false;
 }
 
-std::uint64_t TermPool::signature(IndexId e, VarId v, const std::vector<VarId>& bound) const {
+std::uint64_t TermPool::signature(IndexId e, VarId v, const std::vector<VarId>& bound, std::int64_t sign) const {
   std::uint64_t total = 0;
   for (const auto& [a, k] : index(e).terms) {
     const IndexAtom& at = atom(a);
@@ -130,7 +130,7 @@ std::uint64_t TermPool::signature(IndexId e, VarId v, const std::vector<VarId>& 
       default:
         h = combine(combine(static_cast<std::uint64_t>(at.kind), hash_int(at.divisor)), signature(at.inner, v, bound));
     }
-    total += combine(h, hash_int(k));
+    total += combine(h, hash_int(sign * k));
   }
   return mix(total);
 }
@@ -143,8 +143,13 @@ std::uint64_t TermPool::signature(TermId term, VarId v, const std::vector<VarId>
       std::uint64_t total = 0;
       for (const Monomial& m : n.monomials) {
         std::uint64_t product = 0;
-        for (const Factor& f : m.factors) product += combine(signature(f.term, v, bound), hash_int(f.power));
-        total += combine(product, combine(hash_int(m.coefficient.num), hash_int(m.coefficient.den)));
+        bool oriented = false;
+        for (const Factor& f : m.factors) {
+          product += combine(signature(f.term, v, bound), hash_int(f.power));
+          oriented = oriented || node(f.term).kind == TermKind::index_value;
+        }
+        const std::int64_t num = oriented && m.coefficient.num < 0 ? -m.coefficient.num : m.coefficient.num;
+        total += combine(product, combine(hash_int(num), hash_int(m.coefficient.den)));
       }
       return mix(total);
     }
@@ -163,7 +168,8 @@ std::uint64_t TermPool::signature(TermId term, VarId v, const std::vector<VarId>
       return combine(h, unordered);
     }
     case TermKind::reduce: return combine(7, signature(n.body, v, bound));
-    default: return combine(combine(8, static_cast<std::uint64_t>(n.kind)), signature(n.form, v, bound));
+    default:  // which of e and -e stands in a guard or a number depends on the age of its variables
+      return combine(combine(8, static_cast<std::uint64_t>(n.kind)), signature(n.form, v, bound, 1) + signature(n.form, v, bound, -1));
   }
 }
 
@@ -187,6 +193,13 @@ TermId TermPool::seal(Reduction op, std::vector<VarId> vars, TermId body) {
     names.set(std::get<2>(order[i]), index_var(it->second));
   }
   n.body = substitute(body, names);
+  if (op == Reduction::sum) {  // numbers may change their sign with the names
+    const std::vector<Monomial> monomials = monomials_of(n.body);
+    if (monomials.size() == 1 && !monomials[0].coefficient.is_one()) {
+      n.body = poly_from_sorted({Monomial{Rational(1), monomials[0].factors}});
+      return scale(intern(std::move(n)), monomials[0].coefficient);
+    }
+  }
   return intern(std::move(n));
 }
 

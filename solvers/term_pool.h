@@ -326,7 +326,7 @@ class TermPool {
   bool static_range(const TermNode& guard, VarId var, std::int64_t& lo, std::int64_t& hi);
   TermId restrict_var(TermId body, std::vector<VarId>& vars, VarId var, std::int64_t lo, std::int64_t hi, FreshScope& scope);
   std::uint64_t signature(TermId term, VarId var, const std::vector<VarId>& bound) const;
-  std::uint64_t signature(IndexId index, VarId var, const std::vector<VarId>& bound) const;
+  std::uint64_t signature(IndexId index, VarId var, const std::vector<VarId>& bound, std::int64_t sign = 1) const;
   TermId reduce_at(Reduction op, std::vector<VarId> vars, TermId body, int splits);
   TermId reduce_sum_monomial(const std::vector<VarId>& vars, const std::vector<Factor>& factors, int splits);
   TermId reduce_connected_sum(std::vector<VarId> vars, TermId body, int splits);

@@ -92,6 +92,43 @@ TEST(SubstitutionFuzz, RawRenaming) {
   EXPECT_LE(differ * 500, renamings);
 }
 
+// Instances of definitions are found by comparing ids: a term with digits in place of a variable should have one normal
+// form, whether the digits were there from the start or were substituted.
+TEST(SubstitutionFuzz, InstancesHaveOneNormalForm) {
+  struct Family {
+    const char* name;
+    Shape shape;
+    Term (TermGenerator::*make)();
+    std::uint64_t one_in;  // at most one instance in this many may differ
+  };
+  const std::vector<Family> families{{"guards", {}, &TermGenerator::guard, 1000},
+                                     {"sums", {}, &TermGenerator::sum, 400},
+                                     {"maxima", {false, true, true}, &TermGenerator::maximum, 100}};
+  for (const Family& family : families) {
+    std::uint64_t instances = 0, differ = 0;
+    for (std::uint64_t seed = first_seed(); seed <= last_seed(4'000); ++seed) {
+      TermPool pool({3000, 600});
+      Random random(seed);
+      TermGenerator generator(pool, random, family.shape);
+      const Term raw = (generator.*family.make)();
+      const VarId v = random.pick(generator.free_vars());
+      const std::int64_t extent = pool.var(v).extent;
+      Index to = number(random.between(0, extent - 1));
+      if (extent % 2 == 0 && extent > 2)
+        to = linear(0, {{2, variable(pool.named(VarKind::mesh, "high" + std::to_string(extent), extent / 2))}, {1, variable(pool.element(0, 2))}});
+      try {
+        Substitution substitution;
+        substitution.set(v, build(pool, to));
+        ++instances;
+        if (pool.substitute(build(pool, raw), substitution) != build(pool, replace(raw, v, to))) ++differ;
+      } catch (const BudgetExceeded&) {
+      }
+    }
+    std::cout << family.name << ": " << differ << " of " << instances << " instances differ\n";
+    EXPECT_LE(differ * family.one_in, instances) << family.name;
+  }
+}
+
 std::vector<TermId> random_guards(TermPool& pool, Random& random, TermGenerator& generator) {
   std::vector<TermId> guards;
   do {
