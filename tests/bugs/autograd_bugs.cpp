@@ -6,15 +6,16 @@ namespace {
 
 using Document = ir::Document;
 
-// Tokens cut over ep are gathered, and each rank runs its own expert on all of them. The gradient of the gathered tensor
-// differs by rank: the backward of the gather is a reduce-scatter, not the own slice.
+// Tokens cut over ep are gathered, and each rank runs its own expert on all of them. The gradient of the gathered
+// tensor differs by rank: the backward of the gather is a reduce-scatter, not the own slice.
 Document gather_backward_sliced(bool wrong, const Sizes& n) {
   Case c(wrong, n, {{"dp", n.dp}, {"ep", n.tp}});
   const std::int64_t tokens = n.sequence * n.tp, own = n.sequence;
   const Both dy = c.input("dy", {n.tp, tokens, n.ffn}, "ep _ _");  // of expert e
   const Both w = c.state("w", {n.tp, n.ffn, n.hidden}, "ep _ _");
   Both d_x = c.both([&](Ops& o) { return o.einsum("etf,efh->th", {o[dy], o[w]}); });
-  d_x.plan = wrong ? c.plan.slice(d_x.plan, 0, ir::variable_expr("ep", own), own) : c.plan.reduce_scatter(d_x.plan, {"ep"}, 0);
+  d_x.plan =
+      wrong ? c.plan.slice(d_x.plan, 0, ir::variable_expr("ep", own), own) : c.plan.reduce_scatter(d_x.plan, {"ep"}, 0);
   c.output("d_x", d_x, "ep _");
   return std::move(c).document();
 }
@@ -29,7 +30,8 @@ Document chunk_buffer_relabelled(bool wrong, const Sizes& n) {
   Both d_hidden = c.both([&](Ops& o) {
     if (!o.is_plan()) return o.einsum("bsv,vh->bsh", {o[d_logits], o[head]});
     Values chunks;
-    for (std::int64_t i = 0; i < 2; ++i) chunks.push_back(o.einsum("bsv,vh->bsh", {o.part(o[d_logits], 1, i, 2), o[head]}));
+    for (std::int64_t i = 0; i < 2; ++i)
+      chunks.push_back(o.einsum("bsv,vh->bsh", {o.part(o[d_logits], 1, i, 2), o[head]}));
     return o.concat(chunks, 1);
   });
   if (!wrong) d_hidden.plan = c.plan.all_reduce(d_hidden.plan, {"tp"});
@@ -112,7 +114,7 @@ Document whole_operand_gradient(bool wrong, const Sizes& n) {
 struct Exponentials {
   Both log_sum;  // log of the sum of exponentials of the shifted logits
   Both shifted;
-  Both soft;     // softmax
+  Both soft;  // softmax
 };
 
 Exponentials exponentials(Case& c, const Both& logits) {
@@ -161,9 +163,9 @@ Document label_logit_without_gradient(bool wrong, const Sizes& n) {
   Both target = c.both([&](Ops& o) { return o.einsum("bsv,bsv->bs", {o[hit], o[e.shifted]}); });
   target.plan = c.plan.all_reduce(target.plan, {"tp"});
   c.output("loss", c.both([&](Ops& o) { return o.sub(o[e.log_sum], o[target]); }), "dp _");
-  c.output("d_logits", c.both([&](Ops& o) {
-    return wrong && o.is_plan() ? o.scale(o[e.soft], 1) : o.sub(o[e.soft], o[hit]);
-  }), "dp _ tp");
+  c.output("d_logits",
+           c.both([&](Ops& o) { return wrong && o.is_plan() ? o.scale(o[e.soft], 1) : o.sub(o[e.soft], o[hit]); }),
+           "dp _ tp");
   return std::move(c).document();
 }
 
@@ -186,15 +188,15 @@ Document hidden_gradient_of_own_shard(bool wrong, const Sizes& n) {
 
 std::vector<Bug> autograd_bugs() {
   return {
-      {"automodel_1260", "B017", gather_backward_sliced},
-      {"torchtitan_3412", "B018", chunk_buffer_relabelled},
+      {"automodel_1260", "B017", gather_backward_sliced, true, "SP0201"},
+      {"torchtitan_3412", "B018", chunk_buffer_relabelled, true, "SP0201"},
       {"pytorch_120386", "B019", dead_collective_result},
       {"declutr_212", "B021", contrastive_loss_averaged},
       {"jax_3970", "B022", sum_inside_gradient},
-      {"jax_finufft_226", "B024", whole_operand_gradient},
-      {"megatron_lm_737", "B025", smoothing_over_own_shard},
+      {"jax_finufft_226", "B024", whole_operand_gradient, true, "SP0201"},
+      {"megatron_lm_737", "B025", smoothing_over_own_shard, true, "SP0201"},
       {"ms_swift_9947", "B027", label_logit_without_gradient},
-      {"ml_cross_entropy_42", "B028", hidden_gradient_of_own_shard},
+      {"ml_cross_entropy_42", "B028", hidden_gradient_of_own_shard, true, "SP0201"},
   };
 }
 

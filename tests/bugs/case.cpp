@@ -4,8 +4,12 @@
 
 namespace shardproof::bugs {
 
-Sizes full_sizes() { return {16, 8, 64, 4096, 8192, 28672, 128256, 64, 128, 32}; }
-Sizes small_sizes() { return {2, 3, 4, 6, 12, 18, 24, 6, 4, 4}; }
+Sizes full_sizes() {
+  return {16, 8, 64, 4096, 8192, 28672, 128256, 64, 128, 32};
+}
+Sizes small_sizes() {
+  return {2, 3, 4, 6, 12, 18, 24, 6, 4, 4};
+}
 
 ValueId Ops::fill(const ir::Shape& shape, ir::Rational value, ir::DType dtype) {
   return builder_.typed(OpCode::constant, {dtype, shape}, {{"value", value}});
@@ -74,7 +78,9 @@ ValueId Ops::normalised(ValueId x, std::int64_t width) {
 }
 
 Case::Case(bool wrong, const Sizes& sizes, const std::vector<std::pair<std::string, std::int64_t>>& axes)
-    : wrong_(wrong), sizes_(sizes), document_([&] {
+    : wrong_(wrong),
+      sizes_(sizes),
+      document_([&] {
         ir::Document document;
         ir::Mesh mesh{"mesh", {}, {}, {}};
         for (const auto& [name, size] : axes) mesh.axes.push_back({name, size, {}});
@@ -159,11 +165,16 @@ void Case::next_copy(const std::string& name, ValueId value) {
 
 void Case::output(const std::string& name, const Both& value, const std::string& dims) {
   document_.reference.outputs.push_back({name, value.reference, {}});
-  document_.plan.stages[0].outputs.push_back({name, value.plan, binding(name, reference.shape(value.reference), dims), {}});
+  document_.plan.stages[0].outputs.push_back(
+      {name, value.plan, binding(name, reference.shape(value.reference), dims), {}});
 }
 
-ir::Document Case::document() && { return std::move(document_); }
+ir::Document Case::document() && {
+  return std::move(document_);
+}
 
-void PrintTo(const Bug& bug, std::ostream* out) { *out << bug.id << " " << bug.name; }
+void PrintTo(const Bug& bug, std::ostream* out) {
+  *out << bug.id << " " << bug.name;
+}
 
 }  // namespace shardproof::bugs

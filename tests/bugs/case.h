@@ -48,7 +48,9 @@ class Ops {
   ir::Builder& builder() { return builder_; }
   ir::Shape shape(ValueId x) const { return builder_.shape(x); }
 
-  ValueId op(OpCode code, Values inputs, ir::AttrList attributes = {}) { return builder_.op(code, std::move(inputs), attributes); }
+  ValueId op(OpCode code, Values inputs, ir::AttrList attributes = {}) {
+    return builder_.op(code, std::move(inputs), attributes);
+  }
   ValueId fill(const ir::Shape& shape, ir::Rational value, ir::DType dtype = ir::DType::f32);
   ValueId coordinate(ir::CoordExpr value, const ir::Shape& shape, ir::DType dtype = ir::DType::i64);
   ValueId add(Values terms) { return op(OpCode::add, std::move(terms)); }
@@ -57,7 +59,9 @@ class Ops {
   ValueId div(ValueId a, ValueId b) { return op(OpCode::div, {a, b}); }
   ValueId compare(ValueId a, ValueId b, const std::string& direction);
   ValueId select(ValueId condition, ValueId a, ValueId b) { return op(OpCode::select, {condition, a, b}); }
-  ValueId einsum(const std::string& spec, Values inputs) { return op(OpCode::einsum, std::move(inputs), {{"spec", spec}}); }
+  ValueId einsum(const std::string& spec, Values inputs) {
+    return op(OpCode::einsum, std::move(inputs), {{"spec", spec}});
+  }
   ValueId sum(ValueId x, Ints dims) { return op(OpCode::reduce_sum, {x}, {{"dims", std::move(dims)}}); }
   ValueId total(ValueId x);  // over all dimensions
   ValueId scale(ValueId x, ir::Rational factor) { return mul({x, fill(shape(x), factor)}); }
@@ -104,8 +108,8 @@ class Case {
   }
   const Sizes& n() const { return sizes_; }
 
-  // Placements in short: one word per dimension, "_" whole, "tp" cut, "2+tp" a local digit 2 before the cut, "tp+dp" cut
-  // twice; the last local digit is implied. Empty: all whole.
+  // Placements in short: one word per dimension, "_" whole, "tp" cut, "2+tp" a local digit 2 before the cut, "tp+dp"
+  // cut twice; the last local digit is implied. Empty: all whole.
   Both input(const std::string& name, const ir::Shape& shape, const std::string& dims = {},
              ir::DType dtype = ir::DType::f32, std::int64_t below = 0);
   Both state(const std::string& name, const ir::Shape& shape, const std::string& dims = {},
@@ -137,11 +141,11 @@ class Case {
 
 // One row of tests/bugs/README.md.
 struct Bug {
-  std::string name;    // project and issue: "megatron_lm_1446"
-  std::string id;      // of the corpus: "B001"
+  std::string name;  // project and issue: "megatron_lm_1446"
+  std::string id;    // of the corpus: "B001"
   std::function<ir::Document(bool wrong, const Sizes& sizes)> make;
-  bool proved = true;  // false: the right plan is beyond the prover so far
-  Texts codes = {};    // that a finding on the wrong plan may have; empty: not settled
+  bool proved = true;     // false: the right plan is beyond the prover so far
+  std::string code = {};  // of a finding there must be on the wrong plan; empty: not settled
 };
 void PrintTo(const Bug& bug, std::ostream* out);  // for GoogleTest
 

@@ -15,7 +15,8 @@ struct Batch {
 Batch batch_of(Case& c, std::int64_t microbatches, const std::string& cut = "dp", const std::string& name = {}) {
   const Sizes& n = c.n();
   const std::string dims = "_ " + cut + " _";
-  return {c.input(name + "dy", {microbatches, n.batch, n.ffn}, dims), c.input(name + "x", {microbatches, n.batch, n.hidden}, dims)};
+  return {c.input(name + "dy", {microbatches, n.batch, n.ffn}, dims),
+          c.input(name + "x", {microbatches, n.batch, n.hidden}, dims)};
 }
 
 ValueId gradient(Ops& o, const Batch& batch, ir::CoordExpr microbatch) {
@@ -72,7 +73,8 @@ Document accumulated_but_not_reduced(bool wrong, const Sizes& n) {
   const Batch batch = batch_of(c, n.micro);
   const Both weight = c.state("weight", {n.ffn, n.hidden});
   Ops& o = c.plan;
-  ValueId grad = o.accumulate("m", n.micro, {{n.ffn, n.hidden}}, [&] { return Values{gradient(o, batch, ir::variable_expr("m"))}; })[0];
+  ValueId grad = o.accumulate("m", n.micro, {{n.ffn, n.hidden}},
+                              [&] { return Values{gradient(o, batch, ir::variable_expr("m"))}; })[0];
   grad = o.scale(grad, {1, n.micro * n.batch / n.dp});
   if (!wrong) grad = o.all_reduce(grad, {"dp"}, "avg");
   return finish(c, weight, {c.reference.scale(whole_gradient(c, batch), {1, n.micro * n.batch}), grad});
@@ -116,7 +118,8 @@ Document added_after_the_replica_sum(bool wrong, const Sizes& n) {
   Ops& o = c.plan;
   const ValueId first = o.reduce_scatter(gradient(o, batch, 0), {"shard"}, 1);
   const ValueId last = o.reduce_scatter(gradient(o, batch, 1), {"shard"}, 1);
-  const ValueId grad = wrong ? o.add({o.all_reduce(last, {"replica"}), first}) : o.all_reduce(o.add({last, first}), {"replica"});
+  const ValueId grad =
+      wrong ? o.add({o.all_reduce(last, {"replica"}), first}) : o.all_reduce(o.add({last, first}), {"replica"});
   return finish(c, weight, {whole_gradient(c, batch), grad});
 }
 
@@ -155,7 +158,8 @@ Document reduced_before_the_last_microbatch(bool wrong, const Sizes& n) {
   const Batch batch = batch_of(c, n.micro);
   const Both weight = c.state("weight", {n.ffn, n.hidden});
   Ops& o = c.plan;
-  ValueId grad = o.accumulate("m", n.micro - 1, {{n.ffn, n.hidden}}, [&] { return Values{gradient(o, batch, ir::variable_expr("m"))}; })[0];
+  ValueId grad = o.accumulate("m", n.micro - 1, {{n.ffn, n.hidden}},
+                              [&] { return Values{gradient(o, batch, ir::variable_expr("m"))}; })[0];
   const ValueId last = gradient(o, batch, n.micro - 1);
   grad = wrong ? o.add({o.all_reduce(grad, {"dp"}), last}) : o.all_reduce(o.add({grad, last}), {"dp"});
   return finish(c, weight, {whole_gradient(c, batch), grad});
@@ -199,8 +203,11 @@ Document parameters_overwritten_by_gradients(bool wrong, const Sizes& n) {
 Document update_of_gathered_copy_lost(bool wrong, const Sizes& n) {
   Case c(wrong, n, {{"dp", n.dp}});
   const std::int64_t own = n.sequence, rows = n.dp * own;
-  const Both weight = c.state("weight", {rows, n.hidden}, "dp _"), average = c.state("average", {rows, n.hidden}, "dp _", "ema", "weight");
-  const auto update = [&](Ops& o, ValueId w, ValueId a) { return o.add({o.scale(a, {99, 100}), o.scale(w, {1, 100})}); };
+  const Both weight = c.state("weight", {rows, n.hidden}, "dp _"),
+             average = c.state("average", {rows, n.hidden}, "dp _", "ema", "weight");
+  const auto update = [&](Ops& o, ValueId w, ValueId a) {
+    return o.add({o.scale(a, {99, 100}), o.scale(w, {1, 100})});
+  };
   Ops& o = c.plan;
   const ValueId updated = update(o, o.all_gather(weight.plan, {"dp"}, 0), o.all_gather(average.plan, {"dp"}, 0));
   const ValueId kept = wrong ? average.plan : o.slice(updated, 0, ir::variable_expr("dp", own), own);
@@ -212,9 +219,9 @@ Document update_of_gathered_copy_lost(bool wrong, const Sizes& n) {
 
 std::vector<Bug> data_parallel_bugs() {
   return {
-      {"nemo_speech_9335", "B104", reduced_twice},
+      {"nemo_speech_9335", "B104", reduced_twice, true, "SP0202"},
       {"megatron_lm_6660", "B105", doubled_on_group_of_one, false},
-      {"build_nanogpt_30", "B108", accumulated_but_not_reduced},
+      {"build_nanogpt_30", "B108", accumulated_but_not_reduced, true, "SP0201"},
       {"speechbrain_2010", "B109", synchronised_at_the_wrong_microbatch, false},
       {"instructlab_training_414", "B110", overwritten_on_offload, false},
       {"pytorch_125484", "B111", added_after_the_replica_sum, false},

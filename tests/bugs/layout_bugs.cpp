@@ -6,7 +6,9 @@ namespace {
 
 using Document = ir::Document;
 
-std::vector<std::pair<std::string, std::int64_t>> tensor_parallel(const Sizes& n) { return {{"dp", n.dp}, {"tp", n.tp}}; }
+std::vector<std::pair<std::string, std::int64_t>> tensor_parallel(const Sizes& n) {
+  return {{"dp", n.dp}, {"tp", n.tp}};
+}
 
 // The three thirds of the last dimension.
 std::vector<Both> thirds(Case& c, const Both& fused) {
@@ -21,7 +23,8 @@ Both mixed(Case& c, const std::vector<Both>& parts) {
   return c.both([&](Ops& o) { return o.add({o.mul({o[parts[0]], o[parts[1]]}), o[parts[2]]}); });
 }
 
-// The weight is [q; k; v]. A plain cut of its rows, read in local thirds, holds other rows than each third cut by itself.
+// The weight is [q; k; v]. A plain cut of its rows, read in local thirds, holds other rows than each third cut by
+// itself.
 Document thirds_of_a_plain_cut(bool wrong, const Sizes& n) {
   Case c(wrong, n, tensor_parallel(n));
   const Both x = c.input("x", {n.batch, n.hidden}, "dp _");
@@ -42,7 +45,8 @@ Document gathered_without_unfusing(bool wrong, const Sizes& n) {
   if (wrong) {
     qkv.plan = o.all_gather(qkv.plan, {"tp"}, 1);
   } else {
-    qkv.plan = o.reshape(o.all_gather(o.reshape(qkv.plan, {rows, 3, n.hidden / n.tp}), {"tp"}, 2), {rows, 3 * n.hidden});
+    qkv.plan =
+        o.reshape(o.all_gather(o.reshape(qkv.plan, {rows, 3, n.hidden / n.tp}), {"tp"}, 2), {rows, 3 * n.hidden});
   }
   c.output("y", mixed(c, thirds(c, qkv)), "dp _");
   return std::move(c).document();
@@ -97,7 +101,10 @@ Document swapped_though_not_tensor_parallel(bool wrong, const Sizes& n) {
     whole.plan = o.reshape(o.transpose(pieces, {1, 0, 2, 3}), {2 * n.ffn, n.hidden});
   }
   const Both both = c.both([&](Ops& o) { return o.einsum("bh,oh->bo", {o[x], o[whole]}); });
-  c.output("inner", c.both([&](Ops& o) { return o.op(OpCode::swiglu, {o.part(o[both], 1, 0, 2), o.part(o[both], 1, 1, 2)}); }), "dp _");
+  c.output("inner", c.both([&](Ops& o) {
+    return o.op(OpCode::swiglu, {o.part(o[both], 1, 0, 2), o.part(o[both], 1, 1, 2)});
+  }),
+           "dp _");
   return std::move(c).document();
 }
 
@@ -142,7 +149,7 @@ std::vector<Bug> layout_bugs() {
       {"deepspeed_3844", "B161", interleaved_heads_read_as_blocks},
       {"tt_metal_52818", "B162", loaded_without_interleaving},
       {"megatron_lm_2769", "B163", swapped_though_not_tensor_parallel},
-      {"gpt_neox_1424", "B165", norm_by_local_statistics},
+      {"gpt_neox_1424", "B165", norm_by_local_statistics, true, "SP0201"},
       {"tt_mlir_8798", "B165", norm_by_sum_of_squares},
   };
 }

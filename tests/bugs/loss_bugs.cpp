@@ -19,7 +19,9 @@ Step step(Case& c) {
           c.input("mask", {n.micro, n.batch, n.sequence}, "_ dp _"), c.state("w", {n.hidden})};
 }
 
-std::vector<std::pair<std::string, std::int64_t>> data_parallel(const Sizes& n) { return {{"dp", n.dp}}; }
+std::vector<std::pair<std::string, std::int64_t>> data_parallel(const Sizes& n) {
+  return {{"dp", n.dp}};
+}
 
 // Gradient of sum over tokens of weight * loss, with a weight of x's shape without the last dimension.
 ValueId weighted_gradient(Ops& o, ValueId x, ValueId weight, ValueId w) {
@@ -29,9 +31,11 @@ ValueId weighted_gradient(Ops& o, ValueId x, ValueId weight, ValueId w) {
 }
 
 // Sum over microbatches of gradient(x, mask) of microbatch m.
-ValueId over_microbatches(Ops& o, const Step& s, const Sizes& n, const std::function<ValueId(ValueId x, ValueId mask)>& gradient) {
+ValueId over_microbatches(Ops& o, const Step& s, const Sizes& n,
+                          const std::function<ValueId(ValueId x, ValueId mask)>& gradient) {
   const ir::CoordExpr m = ir::variable_expr("m");
-  return o.accumulate("m", n.micro, {{n.hidden}}, [&] { return Values{gradient(o.pick(o[s.x], m), o.pick(o[s.mask], m))}; })[0];
+  return o.accumulate("m", n.micro, {{n.hidden}},
+                      [&] { return Values{gradient(o.pick(o[s.x], m), o.pick(o[s.mask], m))}; })[0];
 }
 
 ValueId mean_over_tokens(Ops& o, const Step& s) {
@@ -40,7 +44,9 @@ ValueId mean_over_tokens(Ops& o, const Step& s) {
 }
 
 // All valid tokens of the step, on all ranks.
-ValueId token_count(Ops& o, const Step& s) { return o.all_reduce(o.total(o[s.mask]), {"dp"}); }
+ValueId token_count(Ops& o, const Step& s) {
+  return o.all_reduce(o.total(o[s.mask]), {"dp"});
+}
 
 Document finish(Case& c, const Step& s, const Both& grad) {
   c.next("w", c.both([&](Ops& o) { return o.descend(o[s.w], o[grad]); }));
@@ -48,8 +54,9 @@ Document finish(Case& c, const Step& s, const Both& grad) {
 }
 
 // The reference is the mean over all valid tokens of the step; the plan weighs the gradient of microbatch (x, mask).
-Document token_mean(bool wrong, const Sizes& n, const std::string& reduce,
-                    const std::function<ValueId(Ops&, ValueId gradient, ValueId mask, ValueId count, bool wrong)>& weigh) {
+Document token_mean(
+    bool wrong, const Sizes& n, const std::string& reduce,
+    const std::function<ValueId(Ops&, ValueId gradient, ValueId mask, ValueId count, bool wrong)>& weigh) {
   Case c(wrong, n, data_parallel(n));
   const Step s = step(c);
   Both grad;
@@ -62,7 +69,9 @@ Document token_mean(bool wrong, const Sizes& n, const std::string& reduce,
   return finish(c, s, grad);
 }
 
-ValueId over(Ops& o, ValueId x, ValueId count) { return o.times(x, o.op(OpCode::reciprocal, {count})); }
+ValueId over(Ops& o, ValueId x, ValueId count) {
+  return o.times(x, o.op(OpCode::reciprocal, {count}));
+}
 
 // The main loss is divided by the tokens of the whole step, the regulariser is added in full in each microbatch.
 Document regulariser_per_microbatch(bool wrong, const Sizes& n) {
@@ -112,7 +121,8 @@ Document divided_by_dp_squared(bool wrong, const Sizes& n) {
   const std::int64_t sequences = n.micro * n.batch;
   Both grad;
   // Mean over sequences of the sum over their tokens.
-  grad.reference = c.reference.scale(weighted_gradient(c.reference, s.x.reference, s.mask.reference, s.w.reference), {1, sequences});
+  grad.reference =
+      c.reference.scale(weighted_gradient(c.reference, s.x.reference, s.mask.reference, s.w.reference), {1, sequences});
   Ops& o = c.plan;
   grad.plan = over_microbatches(o, s, n, [&](ValueId x, ValueId mask) {
     const ir::Rational factor = wrong ? ir::Rational(1, sequences * n.dp) : ir::Rational(n.dp, sequences);
@@ -155,7 +165,8 @@ Document count_of_longer_window(bool wrong, const Sizes& n) {
   Ops& o = c.plan;
   ValueId count = token_count(o, s);
   if (wrong) count = o.add({count, o.all_reduce(o.total(later.plan), {"dp"})});
-  grad.plan = over_microbatches(o, s, n, [&](ValueId x, ValueId mask) { return weighted_gradient(o, x, mask, s.w.plan); });
+  grad.plan =
+      over_microbatches(o, s, n, [&](ValueId x, ValueId mask) { return weighted_gradient(o, x, mask, s.w.plan); });
   grad.plan = over(o, o.all_reduce(grad.plan, {"dp"}), count);
   return finish(c, s, grad);
 }
@@ -173,7 +184,8 @@ Document accumulation_scaled_twice(bool wrong, const Sizes& n) {
   const Step s = step(c);
   const std::int64_t tokens = n.batch * n.sequence;
   Both grad;
-  grad.reference = c.reference.scale(weighted_gradient(c.reference, s.x.reference, s.mask.reference, s.w.reference), {1, tokens * n.micro});
+  grad.reference = c.reference.scale(weighted_gradient(c.reference, s.x.reference, s.mask.reference, s.w.reference),
+                                     {1, tokens * n.micro});
   Ops& o = c.plan;
   grad.plan = over_microbatches(o, s, n, [&](ValueId x, ValueId mask) {
     return o.scale(o.scale(weighted_gradient(o, x, mask, s.w.plan), {n.dp, tokens}), {1, n.micro});
@@ -188,7 +200,7 @@ Document accumulation_scaled_twice(bool wrong, const Sizes& n) {
 std::vector<Bug> loss_bugs() {
   return {
       {"opennmt_py_2209", "B030", regulariser_per_microbatch},
-      {"unsloth_zoo_1023", "B031", divided_twice},
+      {"unsloth_zoo_1023", "B031", divided_twice, true, "SP0205"},
       {"open_instruct_1161", "B032", mean_of_local_means},
       {"verl_5625", "B033", weighed_by_samples},
       {"verl_5798", "B034", divided_by_dp_squared},

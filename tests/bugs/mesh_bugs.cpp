@@ -11,25 +11,29 @@ using Axes = std::vector<std::pair<std::string, std::int64_t>>;
 ValueId gradient(Ops& o, ValueId x, ValueId weight, ValueId w) {
   return o.einsum("bs,bs,bsh->h", {weight, o.einsum("bsh,h->bs", {x, w}), x});
 }
-ValueId over(Ops& o, ValueId x, ValueId count) { return o.times(x, o.op(OpCode::reciprocal, {count})); }
+ValueId over(Ops& o, ValueId x, ValueId count) {
+  return o.times(x, o.op(OpCode::reciprocal, {count}));
+}
 
 struct Tokens {
   Both x, mask, w;
 };
 Tokens tokens_of(Case& c, const std::string& dims) {
   const Sizes& n = c.n();
-  return {c.input("x", {n.batch, n.sequence, n.hidden}, dims + " _"), c.input("mask", {n.batch, n.sequence}, dims), c.state("w", {n.hidden})};
+  return {c.input("x", {n.batch, n.sequence, n.hidden}, dims + " _"), c.input("mask", {n.batch, n.sequence}, dims),
+          c.state("w", {n.hidden})};
 }
 Document finish(Case& c, const Both& w, const Both& grad) {
   c.next("w", c.both([&](Ops& o) { return o.descend(o[w], o[grad]); }));
   return std::move(c).document();
 }
 
-// The mean over all batch * sequence tokens; each rank takes `factor` times the mean over its own tokens, then `reduce`s.
+// The mean over all batch * sequence tokens; each rank takes `factor` times the mean over its own tokens, then
+// `reduce`s.
 struct Factors {
   Axes axes;
-  std::string dims;       // placement of [batch, sequence]
-  std::int64_t shards;    // parts the tokens are cut in
+  std::string dims;     // placement of [batch, sequence]
+  std::int64_t shards;  // parts the tokens are cut in
   ir::Rational factor;
   std::vector<std::pair<Texts, std::string>> reduce;
 };
@@ -110,8 +114,12 @@ Document second_loss(bool wrong, const Sizes& n, CountOf faulty) {
   grad.plan = c.plan.all_reduce(grad.plan, {"dp", "cp"});
   return finish(c, t.w, grad);
 }
-Document second_loss_by_main_count(bool wrong, const Sizes& n) { return second_loss(wrong, n, CountOf::main_global); }
-Document second_loss_by_context_local_count(bool wrong, const Sizes& n) { return second_loss(wrong, n, CountOf::own_context); }
+Document second_loss_by_main_count(bool wrong, const Sizes& n) {
+  return second_loss(wrong, n, CountOf::main_global);
+}
+Document second_loss_by_context_local_count(bool wrong, const Sizes& n) {
+  return second_loss(wrong, n, CountOf::own_context);
+}
 
 // Its weight is N / M before everything is divided by N; here of the counts on the own rank.
 Document second_loss_by_local_ratio(bool wrong, const Sizes& n) {
@@ -119,7 +127,8 @@ Document second_loss_by_local_ratio(bool wrong, const Sizes& n) {
   const Tokens t = tokens_of(c, "dp _");
   const Both shifted = c.input("shifted_mask", {n.batch, n.sequence}, "dp _");
   Both grad;
-  grad.reference = over(c.reference, gradient(c.reference, t.x.reference, shifted.reference, t.w.reference), c.reference.total(shifted.reference));
+  grad.reference = over(c.reference, gradient(c.reference, t.x.reference, shifted.reference, t.w.reference),
+                        c.reference.total(shifted.reference));
   Ops& o = c.plan;
   const ValueId own_main = o.total(t.mask.plan), own_second = o.total(shifted.plan);
   const ValueId main = o.all_reduce(own_main, {"dp"}), second = o.all_reduce(own_second, {"dp"});
@@ -129,8 +138,8 @@ Document second_loss_by_local_ratio(bool wrong, const Sizes& n) {
   return finish(c, t.w, grad);
 }
 
-// The loss function returns a mean where a sum and a count are expected: the step neither divides by the count nor by the
-// number of ranks whose means it adds.
+// The loss function returns a mean where a sum and a count are expected: the step neither divides by the count nor by
+// the number of ranks whose means it adds.
 Document mean_taken_for_a_sum(bool wrong, const Sizes& n) {
   const ir::Rational factor = wrong ? ir::Rational(1) : ir::Rational(1, 4);
   return scaled_mean(n, wrong, {{{"dp", 2}, {"cp", 2}}, "dp cp", 4, factor, {{{"dp", "cp"}, "sum"}}});
@@ -156,18 +165,25 @@ Document auxiliary_loss(bool wrong, const Sizes& n, Auxiliary fault) {
   grad.plan = c.plan.all_reduce(grad.plan, {"dp"}, "avg");
   return finish(c, t.w, grad);
 }
-Document auxiliary_gradient_dropped(bool wrong, const Sizes& n) { return auxiliary_loss(wrong, n, Auxiliary::dropped); }
-Document auxiliary_gradient_not_compensated(bool wrong, const Sizes& n) { return auxiliary_loss(wrong, n, Auxiliary::not_compensated); }
+Document auxiliary_gradient_dropped(bool wrong, const Sizes& n) {
+  return auxiliary_loss(wrong, n, Auxiliary::dropped);
+}
+Document auxiliary_gradient_not_compensated(bool wrong, const Sizes& n) {
+  return auxiliary_loss(wrong, n, Auxiliary::not_compensated);
+}
 
 // Tokens per expert are global, the sum of probabilities is the own rank's, and both are divided by the global count.
 Document auxiliary_of_local_probabilities(bool wrong, const Sizes& n) {
   Case c(wrong, n, {{"dp", n.dp}});
   const std::int64_t experts = n.heads;
-  const Both chosen = c.input("chosen", {n.batch, experts}, "dp _"), probability = c.input("probability", {n.batch, experts}, "dp _");
+  const Both chosen = c.input("chosen", {n.batch, experts}, "dp _"),
+             probability = c.input("probability", {n.batch, experts}, "dp _");
   Both counts = c.both([&](Ops& o) { return o.sum(o[chosen], {0}); });
   counts.plan = c.plan.all_reduce(counts.plan, {"dp"});
   const Both sums = c.both([&](Ops& o) { return o.sum(o[probability], {0}); });
-  Both loss = c.both([&](Ops& o) { return o.scale(o.einsum("e,e->", {o[counts], o[sums]}), {experts, n.batch * n.batch}); });
+  Both loss = c.both([&](Ops& o) {
+    return o.scale(o.einsum("e,e->", {o[counts], o[sums]}), {experts, n.batch * n.batch});
+  });
   // Ranks are averaged afterwards, so that each rank's share has to count dp times.
   if (!wrong) loss.plan = c.plan.scale(loss.plan, n.dp);
   loss.plan = c.plan.all_reduce(loss.plan, {"dp"}, "avg");
@@ -177,12 +193,12 @@ Document auxiliary_of_local_probabilities(bool wrong, const Sizes& n) {
 
 // ---- experts
 
-// Experts live along `ep`, tokens are cut over `edp` and `ep` and come to the experts by a gather; each rank's loss is the
-// mean over its own tokens. The expert's gradient is thus a sum over ep and needs 1 / (edp ep) in all.
+// Experts live along `ep`, tokens are cut over `edp` and `ep` and come to the experts by a gather; each rank's loss is
+// the mean over its own tokens. The expert's gradient is thus a sum over ep and needs 1 / (edp ep) in all.
 struct ExpertFactors {
   std::int64_t edp = 1;
-  ir::Rational factor;      // on the local gradient
-  std::string reduce;       // over edp; empty: none
+  ir::Rational factor;  // on the local gradient
+  std::string reduce;   // over edp; empty: none
 };
 Document expert_gradient(bool wrong, const Sizes& n, const ExpertFactors& f) {
   Case c(wrong, n, {{"edp", f.edp}, {"ep", n.tp}});
@@ -192,10 +208,13 @@ Document expert_gradient(bool wrong, const Sizes& n, const ExpertFactors& f) {
   const Both weight = c.state("weight", {n.tp, n.ffn, n.hidden}, "ep _ _");
   Ops& o = c.plan;
   const ValueId own_gate = o.slice(o.all_gather(gate.plan, {"ep"}, 0), 1, ir::variable_expr("ep"), 1);
-  ValueId grad = o.einsum("te,tf,th->efh", {own_gate, o.all_gather(dy.plan, {"ep"}, 0), o.all_gather(x.plan, {"ep"}, 0)});
+  ValueId grad =
+      o.einsum("te,tf,th->efh", {own_gate, o.all_gather(dy.plan, {"ep"}, 0), o.all_gather(x.plan, {"ep"}, 0)});
   grad = o.scale(grad, f.factor * ir::Rational(ranks, tokens));
   if (!f.reduce.empty()) grad = o.all_reduce(grad, {"edp"}, f.reduce);
-  const Both both{c.reference.scale(c.reference.einsum("te,tf,th->efh", {gate.reference, dy.reference, x.reference}), {1, tokens}), grad};
+  const Both both{
+      c.reference.scale(c.reference.einsum("te,tf,th->efh", {gate.reference, dy.reference, x.reference}), {1, tokens}),
+      grad};
   c.next("weight", c.both([&](Ops& side) { return side.descend(side[weight], side[both]); }));
   return std::move(c).document();
 }
@@ -221,8 +240,8 @@ Document expert_replicas_not_reduced(bool wrong, const Sizes& n) {
   return expert_gradient(wrong, n, {4, ir::Rational(1, n.tp), wrong ? "" : "avg"});
 }
 
-// Weights are cut over a further axis that was taken out of dp (here `edp`, of 4): dense gradients are averaged over it,
-// expert gradients by the extent of their own, smaller one.
+// Weights are cut over a further axis that was taken out of dp (here `edp`, of 4): dense gradients are averaged over
+// it, expert gradients by the extent of their own, smaller one.
 Document expert_averaged_over_a_smaller_axis(bool wrong, const Sizes& n) {
   return expert_gradient(wrong, n, {4, wrong ? ir::Rational(1, 2 * n.tp) : ir::Rational(1, 4 * n.tp), "sum"});
 }
@@ -239,17 +258,17 @@ std::vector<Bug> mesh_bugs() {
       {"verl_5983", "B049", counted_without_context_ranks},
       {"verl_6609", "B050", mean_taken_for_a_sum},
       {"megatron_lm_2417", "B052", second_loss_by_main_count},
-      {"megatron_lm_7498", "B053", second_loss_by_context_local_count},
+      {"megatron_lm_7498", "B053", second_loss_by_context_local_count, true, "SP0203"},
       {"megatron_lm_7452_mtp", "B054", second_loss_by_local_ratio},
       {"automodel_1408_dropped", "B058", auxiliary_gradient_dropped},
-      {"automodel_1408_scale", "B059", auxiliary_gradient_not_compensated},
+      {"automodel_1408_scale", "B059", auxiliary_gradient_not_compensated, true, "SP0205"},
       {"megatron_lm_3672", "B060", auxiliary_of_local_probabilities},
       {"megatron_lm_5656", "B062", expert_averaged_over_replicas},
       {"deepspeed_5259", "B063", expert_divided_by_replicas},
       {"deepspeed_6545", "B064", expert_bucket_divided_by_replicas},
-      {"megablocks_20", "B065", expert_not_divided},
+      {"megablocks_20", "B065", expert_not_divided, true, "SP0205"},
       {"megatron_lm_7160", "B066", expert_averaged_over_a_smaller_axis},
-      {"fairseq_4220", "B068", expert_replicas_not_reduced},
+      {"fairseq_4220", "B068", expert_replicas_not_reduced, true, "SP0201"},
   };
 }
 

@@ -14,7 +14,8 @@ struct Moments {
 };
 
 Moments moments(Case& c, const std::string& name, const ir::Shape& shape, const std::string& dims) {
-  return {c.state(name, shape, dims), c.state(name + ".m", shape, dims, "exp_avg", name), c.state(name + ".v", shape, dims, "exp_avg_sq", name)};
+  return {c.state(name, shape, dims), c.state(name + ".m", shape, dims, "exp_avg", name),
+          c.state(name + ".v", shape, dims, "exp_avg_sq", name)};
 }
 
 void update(Case& c, const std::string& name, const Moments& at, const Both& grad, const Both& step, const Both& lr) {
@@ -43,9 +44,12 @@ Document shared_step_counter(bool wrong, const Sizes& n) {
   Case c(wrong, n, {{"dp", n.dp}});
   const Both lr = c.input("lr", {});
   const Both active = c.input("active", {}, {}, i64, 2);
-  const Moments always = moments(c, "always", {n.ffn, n.hidden}, "_ dp"), sometimes = moments(c, "sometimes", {n.ffn, n.hidden}, "_ dp");
-  const Both d_always = c.input("d_always", {n.ffn, n.hidden}, "_ dp"), d_sometimes = c.input("d_sometimes", {n.ffn, n.hidden}, "_ dp");
-  const Both step = c.state("always.step", {}, {}, "step", "always", i64), own = c.state("sometimes.step", {}, {}, "step", "sometimes", i64);
+  const Moments always = moments(c, "always", {n.ffn, n.hidden}, "_ dp"),
+                sometimes = moments(c, "sometimes", {n.ffn, n.hidden}, "_ dp");
+  const Both d_always = c.input("d_always", {n.ffn, n.hidden}, "_ dp"),
+             d_sometimes = c.input("d_sometimes", {n.ffn, n.hidden}, "_ dp");
+  const Both step = c.state("always.step", {}, {}, "step", "always", i64),
+             own = c.state("sometimes.step", {}, {}, "step", "sometimes", i64);
   const Both next = counted(c, step);
   Both own_next = c.both([&](Ops& o) { return o.add({o[own], o[active]}); });
   c.next("always.step", next);
@@ -73,7 +77,8 @@ Document counter_advanced_by_a_dummy_step(bool wrong, const Sizes& n) {
 Document powers_of_another_beta(bool wrong, const Sizes& n) {
   Case c(wrong, n, {{"dp", n.dp}});
   const Both grad = c.input("grad", {n.ffn, n.hidden}, "_ dp");
-  const Both weight = c.state("weight", {n.ffn, n.hidden}, "_ dp"), average = c.state("m", {n.ffn, n.hidden}, "_ dp", "exp_avg", "weight");
+  const Both weight = c.state("weight", {n.ffn, n.hidden}, "_ dp"),
+             average = c.state("m", {n.ffn, n.hidden}, "_ dp", "exp_avg", "weight");
   const Both step = c.state("step", {}, {}, "step", "weight", i64);
   const Both next = counted(c, step);
   c.next("step", next);
@@ -99,8 +104,9 @@ Document orthogonalised_by_shard(bool wrong, const Sizes& n) {
   Both direction{orthogonal(c.reference, grad.reference), {}};
   Ops& o = c.plan;
   const std::int64_t own = n.ffn / n.tp;
-  direction.plan = wrong ? orthogonal(o, grad.plan)
-                         : o.slice(orthogonal(o, o.all_gather(grad.plan, {"tp"}, 0)), 0, ir::variable_expr("tp", own), own);
+  direction.plan =
+      wrong ? orthogonal(o, grad.plan)
+            : o.slice(orthogonal(o, o.all_gather(grad.plan, {"tp"}, 0)), 0, ir::variable_expr("tp", own), own);
   c.next("weight", c.both([&](Ops& side) { return side.descend(side[weight], side[direction]); }));
   return std::move(c).document();
 }
@@ -111,7 +117,8 @@ Document idle_expert_not_updated(bool wrong, const Sizes& n) {
   Case c(wrong, n, {{"ep", n.tp}});
   const ir::Shape shape{n.tp, n.ffn, n.hidden};
   const Both grad = c.input("grad", shape, "ep _ _"), tokens = c.input("tokens", {n.tp}, "ep");
-  const Both weight = c.state("weight", shape, "ep _ _"), momentum = c.state("momentum", shape, "ep _ _", "exp_avg", "weight");
+  const Both weight = c.state("weight", shape, "ep _ _"),
+             momentum = c.state("momentum", shape, "ep _ _", "exp_avg", "weight");
   Both moved = c.both([&](Ops& o) { return o.add({o.scale(o[momentum], {9, 10}), o[grad]}); });
   Both next = c.both([&](Ops& o) { return o.descend(o.scale(o[weight], {99, 100}), o[moved]); });
   if (wrong) {
@@ -138,7 +145,8 @@ Document gathered_from_an_old_buffer(bool wrong, const Sizes& n) {
   Ops& o = c.plan;
   const ValueId updated = o.descend(main, grad.plan);
   c.next_copy("weight.main", updated);
-  c.next("weight", {c.reference.descend(weight.reference, grad.reference), o.all_gather(wrong ? main : updated, {"dp"}, 0)});
+  c.next("weight",
+         {c.reference.descend(weight.reference, grad.reference), o.all_gather(wrong ? main : updated, {"dp"}, 0)});
   return std::move(c).document();
 }
 
@@ -158,7 +166,8 @@ Document not_gathered(bool wrong, const Sizes& n) {
     const ValueId mine = o.compare(o.coordinate(ir::variable_expr("dp"), shape), o.fill(shape, r, i64), "eq");
     blocks.push_back(o.select(mine, updated, o.part(weight.plan, 0, r, n.dp)));
   }
-  c.next("weight", {c.reference.descend(weight.reference, grad.reference), wrong ? o.concat(blocks, 0) : o.all_gather(updated, {"dp"}, 0)});
+  c.next("weight", {c.reference.descend(weight.reference, grad.reference),
+                    wrong ? o.concat(blocks, 0) : o.all_gather(updated, {"dp"}, 0)});
   return std::move(c).document();
 }
 
@@ -177,7 +186,8 @@ Document offloaded_weight_without_gradient(bool wrong, const Sizes& n) {
 Document gradient_read_from_an_old_place(bool wrong, const Sizes& n) {
   Case c(wrong, n, {{"dp", n.dp}});
   const Both dy = c.input("dy", {n.batch, n.ffn}, "dp _"), x = c.input("x", {n.batch, n.hidden}, "dp _");
-  const Both weight = c.state("weight", {n.ffn, n.hidden}), kept = c.state("main_grad", {n.ffn, n.hidden}, {}, "grad", "weight");
+  const Both weight = c.state("weight", {n.ffn, n.hidden}),
+             kept = c.state("main_grad", {n.ffn, n.hidden}, {}, "grad", "weight");
   Both grad = c.both([&](Ops& o) { return o.einsum("bf,bh->fh", {o[dy], o[x]}); });
   grad.plan = c.plan.all_reduce(grad.plan, {"dp"});
   c.next("main_grad", grad);
@@ -201,7 +211,8 @@ Document optimizer_of_other_parameters(bool wrong, const Sizes& n) {
 // The optimizer was made before wrapping and updates tensors that flat shards have replaced.
 Document optimizer_made_before_sharding(bool wrong, const Sizes& n) {
   Case c(wrong, n, {{"dp", n.dp}});
-  const Both lr = c.input("lr", {}), dy = c.input("dy", {n.batch, n.ffn}, "dp _"), x = c.input("x", {n.batch, n.hidden}, "dp _");
+  const Both lr = c.input("lr", {}), dy = c.input("dy", {n.batch, n.ffn}, "dp _"),
+             x = c.input("x", {n.batch, n.hidden}, "dp _");
   const Moments at = moments(c, "weight", {n.ffn, n.hidden}, "_ dp");
   const Both step = c.state("step", {}, {}, "step", "weight", i64);
   const Both next = counted(c, step);
@@ -216,7 +227,8 @@ Document optimizer_made_before_sharding(bool wrong, const Sizes& n) {
 // A parameter has no gradient in this step; the optimizer's own copy still holds that of the last step.
 Document gradient_of_the_last_step(bool wrong, const Sizes& n) {
   Case c(wrong, n, {{"dp", n.dp}});
-  const Both weight = c.state("weight", {n.ffn, n.hidden}, "_ dp"), inner = c.state("inner_grad", {n.ffn, n.hidden}, "_ dp", "grad", "weight");
+  const Both weight = c.state("weight", {n.ffn, n.hidden}, "_ dp"),
+             inner = c.state("inner_grad", {n.ffn, n.hidden}, "_ dp", "grad", "weight");
   const Both none = c.both([&](Ops& o) { return o.fill(o.shape(o[inner]), 0); });
   c.next("inner_grad", none);
   c.next("weight", c.both([&](Ops& o) {

@@ -20,7 +20,8 @@ TEST_P(ParityOfBugs, WrongPlanDoesNot) {
   const ir::Document document = GetParam().make(true, small_sizes());
   bool equal = true;  // a value that decides between two branches may hide the fault
   runtime::ParityOptions options;
-  for (options.seed = 1; equal && options.seed < 8; ++options.seed) equal = runtime::run_parity(document, options).equal();
+  for (options.seed = 1; equal && options.seed < 8; ++options.seed)
+    equal = runtime::run_parity(document, options).equal();
   EXPECT_FALSE(equal);
 }
 

@@ -57,7 +57,10 @@ Document positions_start_at_zero(bool wrong, const Sizes& n) {
     const std::int64_t rows = n.sequence / n.tp;
     return o.slice(o[table], 0, wrong ? ir::constant_expr(0) : ir::variable_expr("sp", rows), rows);
   };
-  c.output("rotated", c.both([&](Ops& o) { return o.op(OpCode::rope, {o[x], own(o, cos), own(o, sin)}); }), "dp sp _ _");
+  c.output("rotated", c.both([&](Ops& o) {
+    return o.op(OpCode::rope, {o[x], own(o, cos), own(o, sin)});
+  }),
+           "dp sp _ _");
   return std::move(c).document();
 }
 
@@ -65,12 +68,14 @@ Document positions_start_at_zero(bool wrong, const Sizes& n) {
 // number are added.
 Document cut_before_the_sum(bool wrong, const Sizes& n) {
   Case c(wrong, n, {{"tp", n.tp}});
-  const Both updates = c.input("updates", {n.tp * n.batch, n.hidden}, "tp _"), hit = c.input("hit", {n.tp * n.batch, n.vocab}, "tp _");
+  const Both updates = c.input("updates", {n.tp * n.batch, n.hidden}, "tp _"),
+             hit = c.input("hit", {n.tp * n.batch, n.vocab}, "tp _");
   Both grad = c.both([&](Ops& o) { return o.einsum("bv,bh->vh", {o[hit], o[updates]}); });
   Ops& o = c.plan;
   const std::int64_t rows = n.vocab / n.tp;
   const ir::CoordExpr start = ir::variable_expr("tp", rows);
-  grad.plan = wrong ? o.all_reduce(o.slice(grad.plan, 0, start, rows), {"tp"}) : o.slice(o.all_reduce(grad.plan, {"tp"}), 0, start, rows);
+  grad.plan = wrong ? o.all_reduce(o.slice(grad.plan, 0, start, rows), {"tp"})
+                    : o.slice(o.all_reduce(grad.plan, {"tp"}), 0, start, rows);
   c.output("grad", grad, "tp _");
   return std::move(c).document();
 }
@@ -109,8 +114,8 @@ Document greatest_of_summands(bool wrong, const Sizes& n) {
   return std::move(c).document();
 }
 
-// Arrays cut along dimension 1 are stacked, which moves the cut to dimension 2; the backward gathers and cuts again along
-// dimension 1.
+// Arrays cut along dimension 1 are stacked, which moves the cut to dimension 2; the backward gathers and cuts again
+// along dimension 1.
 Document stacked_gradient_cut_along_the_old_dimension(bool wrong, const Sizes& n) {
   Case c(wrong, n, {{"tp", n.tp}});
   const std::int64_t side = n.tp * n.sequence;
@@ -158,17 +163,17 @@ Document whole_delta_added_to_a_summand(bool wrong, const Sizes& n) {
 
 std::vector<Bug> partitioner_bugs() {
   return {
-      {"internevo_316", "B157", positions_start_at_zero},
+      {"internevo_316", "B157", positions_start_at_zero, true, "SP0206"},
       {"megatron_lm_442", "B166", greatest_over_the_wrong_group},
       {"accelerate_3092", "B189", batch_cut_over_model_ranks},
       {"fairscale_1189", "B193", groups_exchanged},
       {"xla_42481", "B201", cut_before_the_sum},
-      {"xla_40034", "B202", sum_over_one_axis_only},
-      {"jax_24576", "B206", joined_and_summed},
-      {"pytorch_165962", "B212", greatest_of_summands},
+      {"xla_40034", "B202", sum_over_one_axis_only, true, "SP0201"},
+      {"jax_24576", "B206", joined_and_summed, true, "SP0202"},
+      {"pytorch_165962", "B212", greatest_of_summands, true, "SP0201"},
       {"oneflow_8194", "B214", stacked_gradient_cut_along_the_old_dimension},
-      {"iseekyan_megatron_131", "B223", adapter_gradient_not_reduced},
-      {"megatron_bridge_5634", "B224", whole_delta_added_to_a_summand},
+      {"iseekyan_megatron_131", "B223", adapter_gradient_not_reduced, true, "SP0201"},
+      {"megatron_bridge_5634", "B224", whole_delta_added_to_a_summand, true, "SP0202"},
   };
 }
 

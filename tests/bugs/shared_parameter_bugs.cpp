@@ -15,7 +15,8 @@ Tied tied(Case& c, const std::string& dims) {
   Tied t;
   t.weight = c.state("embedding", {n.vocab, n.hidden}, dims);
   const auto product = [&](const std::string& name) {
-    const Both left = c.input(name + ".left", {n.batch, n.vocab}, "dp _"), right = c.input(name + ".right", {n.batch, n.hidden}, "dp _");
+    const Both left = c.input(name + ".left", {n.batch, n.vocab}, "dp _"),
+               right = c.input(name + ".right", {n.batch, n.hidden}, "dp _");
     return c.both([&](Ops& o) { return o.einsum("bv,bh->vh", {o[left], o[right]}); });
   };
   t.below = product("below");
@@ -28,7 +29,8 @@ Document reduced_before_the_second_use(bool wrong, const Sizes& n) {
   Case c(wrong, n, {{"dp", n.dp}});
   const Tied t = tied(c, {});
   Ops& o = c.plan;
-  const ValueId grad = wrong ? o.add({o.all_reduce(t.below.plan, {"dp"}), t.above.plan}) : o.all_reduce(o.add({t.below.plan, t.above.plan}), {"dp"});
+  const ValueId grad = wrong ? o.add({o.all_reduce(t.below.plan, {"dp"}), t.above.plan})
+                             : o.all_reduce(o.add({t.below.plan, t.above.plan}), {"dp"});
   const Both both{c.reference.add({t.below.reference, t.above.reference}), grad};
   c.next("embedding", c.both([&](Ops& side) { return side.descend(side[t.weight], side[both]); }));
   return std::move(c).document();
@@ -79,7 +81,10 @@ Document rollout_of_old_weights(bool wrong, const Sizes& n) {
   const Both weight = c.state("weight", {n.ffn, n.hidden}, "tp _");
   const Both next = c.both([&](Ops& o) { return o.descend(o[weight], o[grad]); });
   c.next("weight", next);
-  c.output("logits", c.both([&](Ops& o) { return o.einsum("bh,fh->bf", {o[x], wrong && o.is_plan() ? o[weight] : o[next]}); }), "dp tp");
+  c.output("logits", c.both([&](Ops& o) {
+    return o.einsum("bh,fh->bf", {o[x], wrong && o.is_plan() ? o[weight] : o[next]});
+  }),
+           "dp tp");
   return std::move(c).document();
 }
 
@@ -87,12 +92,14 @@ Document rollout_of_old_weights(bool wrong, const Sizes& n) {
 Document rollout_without_adapter(bool wrong, const Sizes& n) {
   Case c(wrong, n, {{"dp", n.dp}});
   const Both x = c.input("prompt", {n.batch, n.hidden}, "dp _");
-  const Both weight = c.state("weight", {n.ffn, n.hidden}), a = c.state("lora_a", {16, n.hidden}), b = c.state("lora_b", {n.ffn, 16});
+  const Both weight = c.state("weight", {n.ffn, n.hidden}), a = c.state("lora_a", {16, n.hidden}),
+             b = c.state("lora_b", {n.ffn, 16});
   c.output("logits", c.both([&](Ops& o) {
     const ValueId base = o.einsum("bh,fh->bf", {o[x], o[weight]});
     if (wrong && o.is_plan()) return base;
     return o.add({base, o.einsum("bh,rh,fr->bf", {o[x], o[a], o[b]})});
-  }), "dp _");
+  }),
+           "dp _");
   return std::move(c).document();
 }
 

@@ -6,8 +6,12 @@ namespace {
 
 using Document = ir::Document;
 
-std::vector<std::pair<std::string, std::int64_t>> dp_tp(const Sizes& n) { return {{"dp", n.dp}, {"tp", n.tp}}; }
-std::vector<std::pair<std::string, std::int64_t>> dp_ep(const Sizes& n) { return {{"dp", n.dp}, {"ep", n.tp}}; }
+std::vector<std::pair<std::string, std::int64_t>> dp_tp(const Sizes& n) {
+  return {{"dp", n.dp}, {"tp", n.tp}};
+}
+std::vector<std::pair<std::string, std::int64_t>> dp_ep(const Sizes& n) {
+  return {{"dp", n.dp}, {"ep", n.tp}};
+}
 
 // Under sequence parallelism a rank sees its slice of the sequence at the final norm: its weight gradient is a summand.
 Document final_norm_not_reduced(bool wrong, const Sizes& n) {
@@ -69,7 +73,8 @@ Document router_scores_not_reduced(bool wrong, const Sizes& n) {
   Values columns;
   const ir::Shape flat = c.plan.shape(own);
   for (std::int64_t r = 0; r < n.tp; ++r) {
-    const ValueId mine = c.plan.compare(c.plan.coordinate(ir::variable_expr("ep"), flat), c.plan.fill(flat, r, ir::DType::i64), "eq");
+    const ValueId mine =
+        c.plan.compare(c.plan.coordinate(ir::variable_expr("ep"), flat), c.plan.fill(flat, r, ir::DType::i64), "eq");
     columns.push_back(c.plan.select(mine, own, none));
   }
   d_score.plan = c.plan.concat(columns, 1);
@@ -98,7 +103,8 @@ Document router_gradient_of_one_path(bool wrong, const Sizes& n) {
   const ir::Shape shape{rows, n.hidden};
   Values blocks;
   for (std::int64_t r = 0; r < n.tp; ++r) {
-    const ValueId mine = c.plan.compare(c.plan.coordinate(ir::variable_expr("ep"), shape), c.plan.fill(shape, r, ir::DType::i64), "eq");
+    const ValueId mine =
+        c.plan.compare(c.plan.coordinate(ir::variable_expr("ep"), shape), c.plan.fill(shape, r, ir::DType::i64), "eq");
     blocks.push_back(c.plan.select(mine, grad.plan, c.plan.fill(shape, 0)));
   }
   grad.plan = c.plan.concat(blocks, 0);
@@ -139,8 +145,8 @@ Document weight_shared_by_heads(bool wrong, const Sizes& n) {
   return std::move(c).document();
 }
 
-// Multi-query attention: one key projection on all ranks, used with each rank's own heads. Its weight gradient is summed
-// over tp, its bias gradient is not.
+// Multi-query attention: one key projection on all ranks, used with each rank's own heads. Its weight gradient is
+// summed over tp, its bias gradient is not.
 Document shared_key_bias(bool wrong, const Sizes& n) {
   Case c(wrong, n, dp_tp(n));
   const Both x = c.input("x", {n.batch, n.sequence, n.hidden}, "dp _ _");
@@ -215,17 +221,17 @@ Document unmarked_norm(bool wrong, const Sizes& n) {
 
 std::vector<Bug> tensor_parallel_gradient_bugs() {
   return {
-      {"megatron_lm_1446", "B001", final_norm_not_reduced},
-      {"gpt_neox_1257", "B002", layer_norm_hooks_never_run},
+      {"megatron_lm_1446", "B001", final_norm_not_reduced, true, "SP0201"},
+      {"gpt_neox_1257", "B002", layer_norm_hooks_never_run, true, "SP0201"},
       {"gpt_neox_1259", "B003", norm_gradient_averaged},
-      {"transformers_48205", "B007", router_scores_not_reduced},
+      {"transformers_48205", "B007", router_scores_not_reduced, true, "SP0201"},
       {"transformers_48687", "B008", router_gradient_of_one_path},
       {"automodel_2995_probs", "B009", gathered_probabilities_without_gradient},
-      {"megatron_lm_7452_out_norm", "B010", weight_shared_by_heads},
-      {"bigcode_megatron_11", "B011", shared_key_bias},
+      {"megatron_lm_7452_out_norm", "B010", weight_shared_by_heads, true, "SP0201"},
+      {"bigcode_megatron_11", "B011", shared_key_bias, true, "SP0201"},
       {"slime_1748", "B013", duplicated_work_summed},
       {"torchtitan_4332", "B014", divided_row_parallel_bias},
-      {"internlm_443", "B016", unmarked_norm},
+      {"internlm_443", "B016", unmarked_norm, true, "SP0201"},
   };
 }
 
