@@ -114,8 +114,8 @@ bool SideConditions::positive(TermId term, int depth) {
     }
     case TermKind::apply:
       switch (n.function) {
-        case Function::exp: return true;
-        case Function::sigmoid: return true;
+        case Function::exp: return finite(n.arguments[0], depth + 1);  // exp(-inf) = 0
+        case Function::sigmoid: return finite(n.arguments[0], depth + 1);
         case Function::sqrt:
         case Function::inverse: return positive(n.arguments[0], depth + 1);
         case Function::max:
@@ -199,6 +199,7 @@ bool SideConditions::finite(TermId term, int depth) {
     }
     case TermKind::apply:
       if (n.function == Function::negative_infinity) return false;
+      if (n.function == Function::log) return positive(n.arguments[0], depth + 1);  // log(0) is minus infinity
       for (TermId a : n.arguments)
         if (!finite(a, depth + 1)) return false;
       return true;
