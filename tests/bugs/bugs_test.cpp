@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
+#include <map>
 
 #include "case.h"
 #include "verifier/verify.h"
@@ -41,6 +43,20 @@ TEST_P(Bugs, WrongPlanIsNot) {
   EXPECT_FALSE(any("SP09")) << describe(report);
   if (!bug.code.empty()) {
     EXPECT_TRUE(any(bug.code)) << describe(report);
+  }
+}
+
+TEST(BugTable, HasEveryCaseInTheRowOfItsReport) {
+  std::ifstream file(SHARDPROOF_SOURCE_DIR "/tests/bugs/README.md");
+  std::map<std::string, std::string> rows;
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("| B")) rows[line.substr(2, 4)] = line;
+  EXPECT_EQ(rows.size(), 158U);
+  for (const Bug& bug : all_bugs()) {
+    const std::string& row = rows[bug.id];
+    EXPECT_NE(row.find("`" + bug.name + "`"), std::string::npos) << bug.name;
+    EXPECT_NE(row.find(bug.code), std::string::npos) << bug.name;
+    EXPECT_TRUE(bug.proved || row.find("not yet proved") != std::string::npos) << bug.name;
   }
 }
 
