@@ -97,6 +97,14 @@ TEST_F(GuardsTest, ProductsIntersect) {
   EXPECT_NE(all({range(linear(2, x, 3, y), -kInf, 12), range(x, 6, kInf)}), pool_.zero());
 }
 
+// x <= 3 bounds x + 4 (x div 4), but not the other way round.
+TEST_F(GuardsTest, ContradictionsShowInAnyOrder) {
+  const IndexId x = var("x", 6);
+  const TermId low = range(x, -kInf, 3), high = range(linear(1, x, 4, pool_.index_div(x, 4)), 7, kInf);
+  EXPECT_EQ(all({low, high}), pool_.zero());
+  EXPECT_EQ(all({high, low}), pool_.zero());
+}
+
 TEST_F(GuardsTest, ImpliedGuardsLeaveProducts) {
   const IndexId x = var("x", 100), y = var("y", 10);
   const TermId strong = range(x, 50, kInf), weak = range(linear(1, x, -1, y), 41, kInf);
