@@ -45,7 +45,7 @@ std::string SideConditions::describe(const Obligation& o) const {
 
 bool SideConditions::positive_factor(const Factor& f, int depth) {
   // x > 0 gives x^k > 0 for every k; for even k > 0, x^k > 0 would need x != 0, which positive covers.
-  return positive(f.term, depth + 1);
+  return positive(f.term, depth + 1) && (f.power > 0 || finite(f.term, depth + 1));  // 1/inf = 0
 }
 
 bool SideConditions::nonnegative_factor(const Factor& f, int depth) {
@@ -116,8 +116,8 @@ bool SideConditions::positive(TermId term, int depth) {
       switch (n.function) {
         case Function::exp: return finite(n.arguments[0], depth + 1);  // exp(-inf) = 0
         case Function::sigmoid: return finite(n.arguments[0], depth + 1);
-        case Function::sqrt:
-        case Function::inverse: return positive(n.arguments[0], depth + 1);
+        case Function::sqrt: return positive(n.arguments[0], depth + 1);
+        case Function::inverse: return positive(n.arguments[0], depth + 1) && finite(n.arguments[0], depth + 1);  // 1/inf = 0
         case Function::max:
           return std::any_of(n.arguments.begin(), n.arguments.end(), [&](TermId a) { return positive(a, depth + 1); });
         case Function::power: return positive(n.arguments[0], depth + 1);
