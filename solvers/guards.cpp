@@ -283,13 +283,16 @@ std::pair<std::int64_t, std::int64_t> TermPool::bounds_under(IndexId e, const st
               const std::int64_t k = (ka < 0 ? -kb : kb) / common;
               if ((m > 1 && depth > 0) || std::find(tried.begin(), tried.end(), std::pair(m, k)) != tried.end()) continue;
               tried.emplace_back(m, k);
-              const IndexId left = index_linear(rest, m, guard.form, -k);
-              const std::int64_t from = checked_add(checked_mul(add_lo, m), checked_mul(k, k > 0 ? g_lo : g_hi));
-              const std::int64_t to = checked_add(checked_mul(add_hi, m), checked_mul(k, k > 0 ? g_hi : g_lo));
-              const std::int64_t all = checked_mul(multiple, m);
-              lo = std::max(lo, ceil_div(checked_add(from, index(left).lo), all));
-              hi = std::min(hi, floor_div(checked_add(to, index(left).hi), all));
-              if (depth < 1) tighten(left, all, from, to, depth + 1, g + 1);
+              try {
+                const IndexId left = index_linear(rest, m, guard.form, -k);
+                const std::int64_t from = checked_add(checked_mul(add_lo, m), checked_mul(k, k > 0 ? g_lo : g_hi));
+                const std::int64_t to = checked_add(checked_mul(add_hi, m), checked_mul(k, k > 0 ? g_hi : g_lo));
+                const std::int64_t all = checked_mul(multiple, m);
+                lo = std::max(lo, ceil_div(checked_add(from, index(left).lo), all));
+                hi = std::min(hi, floor_div(checked_add(to, index(left).hi), all));
+                if (depth < 1) tighten(left, all, from, to, depth + 1, g + 1);
+              } catch (const std::overflow_error&) {  // a combination out of reach bounds nothing
+              }
             }
           }
         }

@@ -169,9 +169,16 @@ TEST(GuardFactsFuzz, BoundsUnderGuards) {
 TEST(GuardFactsFuzz, TermsUnderAssumptions) {
   std::uint64_t compared = 0, changed = 0;
   for_random_terms(10'000, {true, true, false}, 2, [&](std::uint64_t seed, TermPool& pool, Random& random, TermGenerator& generator, TermId term) {
-    const std::vector<TermId> guards = random_guards(pool, random, generator);
+    std::vector<TermId> guards = random_guards(pool, random, generator);
     if (random.chance(30) && !guards.empty()) term = pool.mul(term, guards[0]);
-    const TermId assumed = pool.assume(term, guards);
+    if (random.chance(40)) {  // parts of a modulus
+      const Index e = generator.index(1);
+      const std::int64_t n = 2 * random.between(2, 6), s = n / 2;
+      const TermId part = build(pool, range(mod(e, n), s * random.between(0, 1) + random.between(0, 1), n - 1 - s * random.between(0, 1)));
+      if (pool.is_guard(part)) guards.push_back(part);
+      term = pool.mul(term, build(pool, access(generator.tensors()[0], {mod(e, n)})));
+    }
+    const TermId assumed = pool.assume(term, guards, random.chance(50) ? TermPool::Detail::parts : TermPool::Detail::whole);
     if (assumed != term) ++changed;
     const TensorContents contents = hashed_contents(pool, seed);
     for (const Assignment& values : assignments(pool, generator.free_vars(), 20, random)) {

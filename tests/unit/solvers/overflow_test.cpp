@@ -81,6 +81,16 @@ TEST_F(OverflowTest, GuardOfADivision) {
   EXPECT_EQ(pool_.range(e, kMax / 2, kMax - 1), pool_.zero());
 }
 
+// Looking for a common multiple of two coefficients is only an attempt.
+TEST_F(OverflowTest, IntervalsUnderGuardsOfCoprimeScales) {
+  const IndexId x = var("x", 100), y = var("y", 100), z = var("z", 100);
+  const std::int64_t p = 1'000'000'000'039, q = 1'000'000'000'061;
+  const TermId guard = pool_.range(pool_.index_linear(x, p, y, 1), -kUnbounded, 50 * p);
+  const IndexId e = pool_.index_linear(x, q, z, 1);
+  EXPECT_EQ(pool_.bounds_under(e, {guard}), std::pair(pool_.index(e).lo, pool_.index(e).hi));
+  EXPECT_NO_THROW(pool_.mul(guard, pool_.range(e, 7, kUnbounded)));
+}
+
 TEST_F(OverflowTest, RationalCoefficients) {
   const TensorId w = pool_.new_tensor({"w", {4}, false, 0});
   const TermId x = pool_.access(w, {var("i", 4)});
