@@ -191,7 +191,7 @@ std::optional<TermId> Folder::match(TermId term, const std::vector<TermId>& guar
   all.insert(all.end(), content.guards.begin(), content.guards.end());
   const auto attempt = [&](const Content& c) -> std::optional<TermId> {
     if (const auto r = match_core(c.core, all)) return rebuild(c, *r);
-    if (pool_.node(c.core).kind == TermKind::poly && pool_.node(c.core).monomials.size() > 1)
+    if (pool_.node(c.core).kind == TermKind::poly)
       if (const auto r = match_core(pool_.scale(c.core, Rational(-1)), all)) return rebuild(c, pool_.scale(*r, Rational(-1)));
     return std::nullopt;
   };

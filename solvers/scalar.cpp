@@ -47,17 +47,20 @@ TermId TermPool::intern(TermNode n) {
     case TermKind::poly: {
       std::uint64_t total = 0;
       for (const Monomial& m : n.monomials) {
-        std::uint64_t product = 0;
         for (const Factor& f : m.factors) {
           const TermNode& child = node(f.term);
-          product += combine(child.skeleton, hash_int(f.power));
           n.free = union_of(n.free, child.free);
           n.height = std::max(n.height, child.height);
           size += child.size;
         }
-        total += combine(combine(mix(product), hash_int(m.coefficient.num)), hash_int(m.coefficient.den));
+        total += skeleton_of(m);
       }
       n.skeleton = mix(total ^ kind_hash);
+      if (n.monomials.size() == 1) {  // one factor but for its sign
+        const std::vector<Factor>& factors = n.monomials[0].factors;
+        if (factors.size() == 1 && skeleton_of(n.monomials[0]) == skeleton_of(Monomial{Rational(1), {{factors[0].term, 1}}}))
+          n.skeleton = node(factors[0].term).skeleton;
+      }
       break;
     }
     case TermKind::access:
@@ -104,11 +107,35 @@ TermId TermPool::intern(TermNode n) {
   return id;
 }
 
-std::uint64_t TermPool::skeleton_of_product(const std::vector<Factor>& factors) const {
+namespace {
+bool is_odd(std::int32_t power) { return power % 2 != 0; }
+}  // namespace
+
+// A number i - j stands in the orientation that the age of its variables gives. An instance may have j - i, with the
+// opposite sign in front of it or in the exponent that it is in: skeletons ignore these signs.
+bool TermPool::is_oriented(const std::vector<Factor>& factors) const {
+  return std::any_of(factors.begin(), factors.end(), [&](const Factor& f) { return node(f.term).kind == TermKind::index_value && is_odd(f.power); });
+}
+
+std::uint64_t TermPool::skeleton_of(const Factor& f) const {
+  const TermNode& n = node(f.term);
+  std::int32_t power = f.power;
+  if (power < 0 && n.kind == TermKind::apply && n.function == Function::exp) {
+    const std::vector<Monomial> argument = monomials_of(n.arguments[0]);
+    if (argument.size() == 1 && is_oriented(argument[0].factors)) power = -power;
+  }
+  return combine(n.skeleton, hash_int(power));
+}
+
+std::uint64_t TermPool::skeleton_of(const Monomial& m) const {
   std::uint64_t product = 0;
-  for (const Factor& f : factors) product += combine(node(f.term).skeleton, hash_int(f.power));
-  const std::uint64_t total = combine(combine(mix(product), hash_int(1)), hash_int(1));
-  return mix(total ^ mix(static_cast<std::uint64_t>(TermKind::poly) + 77));
+  for (const Factor& f : m.factors) product += skeleton_of(f);
+  const std::int64_t num = m.coefficient.num < 0 && is_oriented(m.factors) ? -m.coefficient.num : m.coefficient.num;
+  return combine(combine(mix(product), hash_int(num)), hash_int(m.coefficient.den));
+}
+
+std::uint64_t TermPool::skeleton_of_product(const std::vector<Factor>& factors) const {
+  return mix(skeleton_of(Monomial{Rational(1), factors}) ^ mix(static_cast<std::uint64_t>(TermKind::poly) + 77));
 }
 
 TermId TermPool::poly_from_sorted(std::vector<Monomial> monomials) {

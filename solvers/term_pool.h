@@ -144,7 +144,7 @@ class BudgetExceeded : public std::runtime_error {
 };
 
 struct PoolLimits {
-  std::int32_t term_size = 4000;  // nodes of one term, and 24 more per monomial of a sum
+  std::int32_t term_size = 1500;  // nodes of one term, and 24 more per monomial of a sum
   std::int32_t monomials = 6000;  // of one polynomial
 };
 
@@ -225,6 +225,8 @@ class TermPool {
   TermId apply(Function function, std::vector<TermId> arguments);
   TermId poly(std::vector<Monomial> monomials);                              // canonicalises
   TermId product(const std::vector<Factor>& factors, Rational coefficient);
+  std::uint64_t skeleton_of(const Factor& factor) const;
+  std::uint64_t skeleton_of(const Monomial& monomial) const;
   // Skeleton that the product of distinct non-polynomial factors has, without building it.
   std::uint64_t skeleton_of_product(const std::vector<Factor>& factors) const;
   std::vector<Monomial> monomials_of(TermId term) const;                     // a non-poly is one monomial
@@ -298,6 +300,7 @@ class TermPool {
   TermId raw_apply(Function function, std::vector<TermId> arguments);
   TermId raw_range(IndexId form, std::int64_t lo, std::int64_t hi);
   TermId raw_index_value(IndexId form);
+  bool is_oriented(const std::vector<Factor>& factors) const;
   TermId poly_from_sorted(std::vector<Monomial> monomials);
   void multiply_factor(std::vector<Monomial>& result, Monomial left, Factor factor);
   TermId relax(TermId guard, TermId given);

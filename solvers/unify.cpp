@@ -57,7 +57,11 @@ class Matcher {
     }
     const TermNode& a = pool_.node(p);
     const TermNode& b = pool_.node(t);
-    if (a.kind != b.kind || a.skeleton != b.skeleton) return false;
+    if (a.skeleton != b.skeleton) return false;
+    if (a.kind != b.kind) {  // equal but for a sign: x and 1 * x^-1
+      const TermId x = only_factor(p), y = only_factor(t);
+      return (x != p || y != t) && match(x, y);
+    }
     switch (a.kind) {
       case TermKind::poly: return match_poly(a, b);
       case TermKind::access:
@@ -68,7 +72,9 @@ class Matcher {
       case TermKind::reduce:
         return a.reduction == b.reduction && a.bound.size() == b.bound.size() && match(a.body, b.body);
       case TermKind::range: match_range(a, b); return true;
-      case TermKind::index_value: equations_.push_back({a.form, b.form}); return true;
+      case TermKind::index_value:
+        equations_.push_back({a.form, mixes_signs(a.form) || mixes_signs(b.form) ? pool_.index_scale(b.form, odometer_.pick(2) == 0 ? 1 : -1) : b.form});
+        return true;
     }
     return false;
   }
@@ -91,22 +97,28 @@ class Matcher {
     return true;
   }
 
-  std::uint64_t key_of(const Monomial& m) const {
-    std::uint64_t h = 0;
-    for (const Factor& f : m.factors) h += combine(pool_.node(f.term).skeleton, hash_int(f.power));
-    return combine(h, combine(hash_int(m.coefficient.num), hash_int(m.coefficient.den)));
+  TermId only_factor(TermId t) const {
+    const std::vector<Monomial>& monomials = pool_.node(t).monomials;
+    return monomials.size() == 1 && monomials[0].factors.size() == 1 ? monomials[0].factors[0].term : t;
+  }
+
+  // Such a number may stand in either orientation.
+  bool mixes_signs(IndexId e) const {
+    for (const auto& [a, k] : pool_.index(e).terms)
+      if (k < 0) return true;
+    return false;
   }
 
   bool match_poly(const TermNode& a, const TermNode& b) {
     Keyed left, right;
-    for (std::size_t i = 0; i < a.monomials.size(); ++i) left.emplace_back(key_of(a.monomials[i]), i);
-    for (std::size_t i = 0; i < b.monomials.size(); ++i) right.emplace_back(key_of(b.monomials[i]), i);
+    for (std::size_t i = 0; i < a.monomials.size(); ++i) left.emplace_back(pool_.skeleton_of(a.monomials[i]), i);
+    for (std::size_t i = 0; i < b.monomials.size(); ++i) right.emplace_back(pool_.skeleton_of(b.monomials[i]), i);
     return pair_up(left, right, [&](std::size_t i, std::size_t j) {
       const std::vector<Factor>& x = a.monomials[i].factors;
       const std::vector<Factor>& y = b.monomials[j].factors;
       Keyed fx, fy;
-      for (std::size_t k = 0; k < x.size(); ++k) fx.emplace_back(combine(pool_.node(x[k].term).skeleton, hash_int(x[k].power)), k);
-      for (std::size_t k = 0; k < y.size(); ++k) fy.emplace_back(combine(pool_.node(y[k].term).skeleton, hash_int(y[k].power)), k);
+      for (std::size_t k = 0; k < x.size(); ++k) fx.emplace_back(pool_.skeleton_of(x[k]), k);
+      for (std::size_t k = 0; k < y.size(); ++k) fy.emplace_back(pool_.skeleton_of(y[k]), k);
       return pair_up(fx, fy, [&](std::size_t k, std::size_t l) { return match(x[k].term, y[l].term); });
     });
   }

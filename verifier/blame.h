@@ -18,15 +18,19 @@ class Blame {
   std::vector<std::size_t> roots();
   // Step indices in the backward cone of the failed claims, in execution order.
   std::vector<std::size_t> cone();
-  // Unfolded values among all steps: falls when a repair is right.
-  std::size_t unfolded_count();
+  // All steps with an unfolded result and a path of unfolded values to a failed claim, in execution order.
+  std::vector<std::size_t> bad_steps();
+  // How many of them compute or communicate (copies do not count): falls when a repair is right.
+  std::size_t bad_count();
   bool folded(ir::ValueId value);
+  bool folded_term(solvers::TermId term);
   // Step that defines a value; npos for inputs and state.
   std::size_t definition(ir::ValueId value) const { return definition_[static_cast<std::size_t>(value.index)]; }
   static constexpr std::size_t npos = static_cast<std::size_t>(-1);
 
  private:
-  std::vector<ir::ValueId> operands_of(std::size_t step) const;
+  std::vector<ir::ValueId> operands_of(std::size_t step, const std::vector<bool>& wanted) const;
+  std::vector<bool> bad_values();
 
   Session& session_;
   std::vector<std::size_t> definition_;

@@ -3,7 +3,7 @@
 //   1 candidates: unfolded values that reach a failed claim, in execution order; then, if every value folds and the
 //     claim is still wrong, all instructions of its cone
 //   2 hypotheses about a candidate (repairs.h) replace its term; what depends on it is run again
-//   3 a hypothesis counts if more claims prove, or as many and fewer values are left unmatched. The best one is kept
+//   3 a hypothesis counts if more claims prove, or as many and fewer other values are left unmatched. The best is kept
 //     as if the plan had been repaired, so that the next fault is found independently of the first
 //
 // A kept repair is therefore a proved statement about the edited plan; it is called verified if no claim is left that
@@ -28,13 +28,19 @@ namespace {
 
 constexpr std::size_t kMaxCandidates = 160;   // looked at per fault
 constexpr int kMaxReruns = 240;               // per fault
+constexpr int kMaxLost = 3;                   // values a hypothesis may make unrecognisable
 constexpr double kMaxSeconds = 40;            // in all, unless the caller's time-out is shorter
 
 struct Score {
   std::size_t failed_claims;
-  std::size_t unfolded;
+  std::size_t bad;  // unmatched values on the way to failed claims
   friend auto operator<=>(const Score&, const Score&) = default;
 };
+
+// The repaired value itself is matched by construction; a repair must do more than that.
+bool improves(const Score& after, const Score& before) {
+  return after.failed_claims < before.failed_claims || (after.failed_claims == before.failed_claims && after.bad + 2 <= before.bad);
+}
 
 class Search {
  public:
@@ -48,20 +54,14 @@ class Search {
   std::optional<Finding> next() {
     const Score before = score();
     reruns_ = 0;
-    std::optional<Finding> best;
     const std::vector<std::size_t> roots = blame_.roots();
-    // Reductions that are missing: the commonest fault, and the cheapest to recognise.
-    for (std::size_t i = 0; i < roots.size() && i < kMaxCandidates && !exhausted(); ++i)
-      if (auto found = try_all(missing_reductions(session_, roots[i]), before)) return keep(*found);
-    // Unfolded values behind the roots (an accumulation completes only after its loop).
     const std::vector<std::size_t> cone = blame_.cone();
+    Best found;
+    // Reductions that are missing: the commonest fault, and the cheapest to recognise.
     std::size_t looked_at = 0;
-    for (std::size_t i : cone) {
-      if (looked_at >= kMaxCandidates || exhausted()) break;
-      const ir::Instruction& instruction = *session_.plan_run().steps()[i].instruction;
-      if (instruction.outputs.empty() || blame_.folded(instruction.outputs[0])) continue;
-      ++looked_at;
-      if (auto found = try_all(missing_reductions(session_, i), before)) return keep(*found);
+    for (std::size_t i : blame_.bad_steps()) {
+      if (++looked_at > kMaxCandidates || exhausted()) break;
+      if (try_all(missing_reductions(session_, i), before, found)) return keep(*found.repair);
     }
     // The instruction itself may be wrong: the roots, then what they read, then the whole cone's collectives.
     std::vector<std::size_t> suspects;
@@ -78,18 +78,20 @@ class Search {
         if (ir::schema_of(session_.plan_run().steps()[*i].instruction->op).family == ir::OpFamily::communication) suspect(*i);
     for (std::size_t i : suspects) {
       if (exhausted()) break;
-      if (auto found = try_all(variations(session_, i), before)) return keep(*found);
+      if (try_all(variations(session_, i), before, found)) return keep(*found.repair);
     }
     for (std::size_t i : suspects) {
       if (exhausted()) break;
-      if (auto found = try_all(rescalings(session_, i), before)) return keep(*found);
+      if (try_all(rescalings(session_, i), before, found)) return keep(*found.repair);
     }
+    if (found.repair) return keep(*found.repair);
     // Everything else in the cone, last first: a wrong number near the end of a fully recognised plan.
     for (auto i = cone.rbegin(); i != cone.rend() && !exhausted(); ++i) {
-      if (auto found = try_all(variations(session_, *i), before)) return keep(*found);
-      if (session_.plan_run().steps()[*i].instruction->op == ir::OpCode::mul || session_.plan_run().steps()[*i].instruction->op == ir::OpCode::div)
-        if (auto found = try_all(rescalings(session_, *i), before)) return keep(*found);
+      if (try_all(variations(session_, *i), before, found)) return keep(*found.repair);
+      const ir::OpCode op = session_.plan_run().steps()[*i].instruction->op;
+      if ((op == ir::OpCode::mul || op == ir::OpCode::div) && try_all(rescalings(session_, *i), before, found)) return keep(*found.repair);
     }
+    if (found.repair) return keep(*found.repair);
     return std::nullopt;
   }
 
@@ -102,7 +104,7 @@ class Search {
   Score score() {
     std::size_t failed = 0;
     for (Claim& claim : session_.claims()) failed += !claim.proved;
-    return {failed, blame_.unfolded_count()};
+    return {failed, blame_.bad_count()};
   }
 
   // Runs what depends on the value, then the failed claims.
@@ -110,32 +112,45 @@ class Search {
     ++reruns_;
     ProgramRun& run = session_.plan_run();
     run.override_value(repair.value, repair.term);
-    run.rerun_dependents({repair.value});
-    std::size_t failed = 0;
+    // A right repair does not make values unrecognisable that were recognised; a wrong one soon does.
+    int lost = 0;
+    try {
+      run.rerun_dependents({repair.value}, [&](TermId old, TermId changed) {
+        if (blame_.folded_term(old) && !blame_.folded_term(changed)) ++lost;
+        return lost <= kMaxLost && !exhausted();
+      });
+    } catch (const ProgramRun::RerunStopped&) {
+      return {session_.claims().size() + 1, 0};
+    }
+    std::size_t failed = 0, proved = 0;
     for (Claim& claim : session_.claims()) {
       if (claim.proved) continue;
-      failed += !session_.check_claim(claim);
+      // Many failures in a row tell enough.
+      const bool fails = (proved == 0 && failed >= 6) || !session_.check_claim(claim);
+      ++(fails ? failed : proved);
     }
-    return {failed, blame_.unfolded_count()};
+    return {failed, failed == 0 ? 0 : blame_.bad_count()};
   }
 
-  std::optional<Repair> try_all(const std::vector<Repair>& repairs, const Score& before) {
+  struct Best {
+    std::optional<Repair> repair;
+    Score score{};
+  };
+
+  // Tries the hypotheses; true if one leaves no failed claim (it is then in `best`).
+  bool try_all(const std::vector<Repair>& repairs, const Score& before, Best& best) {
     ProgramRun& run = session_.plan_run();
-    std::optional<Repair> best;
-    Score best_score = before;
     for (const Repair& repair : repairs) {
       if (exhausted()) break;
       const std::vector<TermId> saved = run.snapshot();
       const Score after = apply(repair);
       run.clear_override(repair.value);
       run.restore(saved);
-      if (after < best_score) {
-        best = repair;
-        best_score = after;
-      }
-      if (best && best_score.failed_claims == 0) break;
+      if (!improves(after, before) || (best.repair && !(after < best.score))) continue;
+      best = {repair, after};
+      if (after.failed_claims == 0) return true;
     }
-    return best;
+    return false;
   }
 
   Finding keep(const Repair& repair) {

@@ -47,7 +47,10 @@ void ProgramRun::clear_override(ValueId value) {
 void ProgramRun::assign(ValueId value, TermId term) {
   const auto at = static_cast<std::size_t>(value.index);
   if (override_terms_[at].valid()) term = override_terms_[at];
-  if (partial_run_ && terms_[at] != term) changed_[at] = true;
+  if (partial_run_ && terms_[at] != term) {
+    changed_[at] = true;
+    if (accept_change_ && terms_[at].valid() && !accept_change_(terms_[at], term)) throw RerunStopped();
+  }
   terms_[at] = term;
 }
 
@@ -67,13 +70,26 @@ void ProgramRun::run(const std::function<void(std::int64_t)>& progress) {
   run_body(program_.body);
 }
 
-void ProgramRun::rerun_dependents(const std::set<ValueId>& changed) {
+void ProgramRun::rerun_dependents(const std::set<ValueId>& changed, AcceptChange accept) {
   partial_run_ = true;
   loop_counter_ = 0;
+  accept_change_ = std::move(accept);
   std::fill(changed_.begin(), changed_.end(), false);
   for (ValueId v : changed) changed_[static_cast<std::size_t>(v.index)] = true;
-  run_body(program_.body);
-  partial_run_ = false;
+  const auto finish = [&] {
+    for (const auto& [name, unused] : loop_context_) semantics_.unbind_loop(name);
+    loop_context_.clear();
+    open_loops_.clear();
+    accept_change_ = {};
+    partial_run_ = false;
+  };
+  try {
+    run_body(program_.body);
+  } catch (...) {
+    finish();
+    throw;
+  }
+  finish();
 }
 
 bool ProgramRun::needs_run(const Instruction& instruction) const {
@@ -119,7 +135,7 @@ void ProgramRun::run_instruction(const Instruction& instruction) {
       const bool structural = family == ir::OpFamily::source || (family == ir::OpFamily::structure && instruction.op != OpCode::scatter_add);
       result = structural || mentions(result, carried_) ? folder_.fold(result) : folder_.define(value.name, result);
     } else {
-      result = fold_result(instruction, result);
+      result = contain(fold_result(instruction, result));
     }
     assign(out, result);
   } catch (const SemanticsError& e) {
@@ -138,6 +154,16 @@ TermId ProgramRun::fold_result(const Instruction& instruction, TermId term) {
   const bool completes = ir::schema_of(instruction.op).family == ir::OpFamily::communication;
   const TermId folded = folder_.fold(term);
   return completes || pool_.node(folded).height == 0 ? folder_.refold(folded) : folded;
+}
+
+// A large scalar that is the same everywhere and matches no reference value (a gradient norm with a fault in it) would
+// be copied into every term of the optimizer. A symbol stands in for it: less is known, nothing wrong.
+TermId ProgramRun::contain(TermId term) {
+  constexpr std::int32_t kLarge = 60;
+  if (pool_.node(term).free.value != 0 || pool_.node(term).size <= kLarge || folder_.is_folded(term)) return term;
+  const auto [it, added] = stand_ins_.try_emplace(term);
+  if (added) it->second = pool_.access(folder_.atoms().opaque({"unmatched scalar " + std::to_string(stand_ins_.size()), {}, false, 0}), {});
+  return it->second;
 }
 
 TermId ProgramRun::evaluate(const Step& step, const Instruction& instruction) {

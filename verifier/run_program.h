@@ -8,6 +8,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -47,7 +48,11 @@ class ProgramRun {
 
   // Runs the whole program, or only what depends on `changed` values.
   void run(const std::function<void(std::int64_t done)>& progress = {});
-  void rerun_dependents(const std::set<ir::ValueId>& changed);
+  // `accept` is told of every value whose term changes and may return false to give up: then RerunStopped is thrown and
+  // the terms are to be restored from a snapshot.
+  using AcceptChange = std::function<bool(solvers::TermId before, solvers::TermId after)>;
+  class RerunStopped {};
+  void rerun_dependents(const std::set<ir::ValueId>& changed, AcceptChange accept = {});
 
   // All instructions of the last full run.
   const std::vector<Step>& steps() const { return steps_; }
@@ -72,6 +77,7 @@ class ProgramRun {
   void assign(ir::ValueId value, solvers::TermId term);
   void fail(const ir::Instruction& instruction, Fault fault);
   solvers::TermId fold_result(const ir::Instruction& instruction, solvers::TermId term);
+  solvers::TermId contain(solvers::TermId term);
   bool mentions(solvers::TermId term, const std::set<solvers::TensorId>& tensors) const;
   bool needs_run(const ir::Instruction& instruction) const;
 
@@ -81,6 +87,7 @@ class ProgramRun {
   Semantics& semantics_;
   const ir::Program& program_;
   std::vector<solvers::TermId> terms_;
+  std::map<solvers::TermId, solvers::TermId> stand_ins_;  // of large scalars that match nothing
   std::vector<bool> pending_;              // asynchronous results before their wait
   std::vector<solvers::VarId> open_loops_;
   // Arguments of open loops. No atom may be defined by them: its definition would hide that a value depends on them.
@@ -94,6 +101,7 @@ class ProgramRun {
   std::int64_t done_ = 0;
   std::int64_t loop_counter_ = 0;
   bool partial_run_ = false;
+  AcceptChange accept_change_;
   std::vector<bool> changed_;
 };
 
