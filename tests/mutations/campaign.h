@@ -1,0 +1,48 @@
+// Runs the verifier on mutants and counts. Deterministic but for the times.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "mutations/mutate.h"
+#include "verifier/report.h"
+
+namespace shardproof::mutations {
+
+struct CampaignOptions {
+  std::size_t sites = 2;      // of each kind in each plan
+  std::string kind = "*";     // glob
+  std::string plan = "*";     // glob
+  bool check_all = false;     // numeric parity of every mutant, not only of proved ones (needs the runtime)
+  double timeout_seconds = 3;  // of one verification
+  std::function<void(const struct Outcome&)> done;  // called after each, one at a time
+  std::string keep;           // folder for the plan files of mutants that were proved; empty: none
+};
+
+struct Outcome {
+  std::string kind, plan, site;
+  verifier::Verdict verdict = verifier::Verdict::unknown;
+  std::string code;              // of the first diagnostic
+  std::size_t defects = 0;       // diagnostics
+  bool blamed_at = false;        // a diagnostic names a changed instruction or state
+  bool blamed_near = false;      // ... or one that reads a changed value, through ops without arithmetic
+  bool names_instruction = false;
+  bool fix_verified = false;
+  double seconds = 0;
+  // Numeric parity, where it was run.
+  enum class Parity { not_run, equal, differs, failed };
+  Parity parity = Parity::not_run;
+};
+
+std::vector<Outcome> run_campaign(const std::vector<Subject>& plans, const Kinds& kinds, const CampaignOptions& options);
+
+// One line per kind and a total.
+std::string table(const std::vector<Outcome>& outcomes);
+
+// Numeric parity; not_run without the runtime.
+Outcome::Parity parity(const ir::Document& document);
+bool has_parity();
+
+}  // namespace shardproof::mutations

@@ -1,0 +1,89 @@
+// None of the faults may be proved. Options after the usual ones of GoogleTest:
+//   --sites=N  --kind=GLOB  --plan=GLOB  --all-parity  --keep=FOLDER  --list
+#include <gtest/gtest.h>
+
+#include <iostream>
+#include <set>
+
+#include "mutations/campaign.h"
+#include "verifier/verify.h"
+
+namespace shardproof::mutations {
+namespace {
+
+CampaignOptions options;
+
+const char* parity_name(Outcome::Parity parity) {
+  switch (parity) {
+    case Outcome::Parity::not_run: return "-";
+    case Outcome::Parity::equal: return "numerically-equal";
+    case Outcome::Parity::differs: return "numerically-different";
+    case Outcome::Parity::failed: return "cannot-run";
+  }
+  return "";
+}
+
+void tell(const Outcome& o) {
+  std::cout << o.kind << '\t' << o.plan << '\t' << o.site << '\t' << verifier::verdict_name(o.verdict) << '\t' << o.code << '\t'
+            << o.defects << '\t' << (o.blamed_at ? "at" : o.blamed_near ? "next" : "elsewhere") << '\t' << parity_name(o.parity)
+            << '\t' << o.seconds << std::endl;
+}
+
+TEST(Mutations, NoneIsProved) {
+  std::vector<Subject> plans;
+  for (Subject& plan : base_plans()) {
+    if (!matches(options.plan, plan.name)) continue;
+    verifier::VerifyOptions base_options;
+    base_options.timeout_seconds = 20;
+    const verifier::Report report = verifier::verify(plan.document, base_options);
+    std::cout << plan.name << ": " << verifier::verdict_name(report.verdict) << ", " << report.statistics.seconds << " s" << std::endl;
+    EXPECT_EQ(report.verdict, verifier::Verdict::equivalent) << plan.name << ": " << report.unknown_reason;
+    if (report.verdict == verifier::Verdict::equivalent) plans.push_back(std::move(plan));
+  }
+  ASSERT_FALSE(plans.empty());
+  const Kinds kinds = all_kinds();
+  const std::vector<Outcome> outcomes = run_campaign(plans, kinds, options);
+  std::cout << table(outcomes);
+  std::set<std::string> tried;
+  for (const Outcome& o : outcomes) {
+    const bool proved = o.verdict == verifier::Verdict::equivalent;
+    if (o.verdict != verifier::Verdict::invalid) tried.insert(o.kind);
+    EXPECT_FALSE(proved) << o.kind << " in " << o.plan << " at " << o.site << " was proved; parity: " << parity_name(o.parity);
+    // A fault that changes nothing is a mistake in the kind, not in the verifier.
+    EXPECT_NE(o.parity, Outcome::Parity::equal) << o.kind << " in " << o.plan << " at " << o.site << " is no fault";
+  }
+  std::set<std::string> names;
+  for (const Kind& kind : kinds) EXPECT_TRUE(names.insert(kind.name).second) << kind.name;
+  if (options.kind == "*" && options.plan == "*") {
+    EXPECT_GE(tried.size(), 60U);
+  }
+}
+
+}  // namespace
+}  // namespace shardproof::mutations
+
+int main(int argc, char** argv) {
+  using shardproof::mutations::options;
+  testing::InitGoogleTest(&argc, argv);
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument = argv[i];
+    const std::string value = argument.substr(argument.find('=') + 1);
+    if (argument.starts_with("--sites=")) {
+      options.sites = std::stoul(value);
+    } else if (argument.starts_with("--kind=")) {
+      options.kind = value;
+    } else if (argument.starts_with("--plan=")) {
+      options.plan = value;
+    } else if (argument.starts_with("--keep=")) {
+      options.keep = value;
+    } else if (argument == "--all-parity") {
+      options.check_all = true;
+    } else if (argument == "--list") {
+      options.done = shardproof::mutations::tell;
+    } else {
+      std::cerr << "unknown option " << argument << '\n';
+      return 2;
+    }
+  }
+  return RUN_ALL_TESTS();
+}
