@@ -145,6 +145,14 @@ std::vector<ValueId> ProgramGenerator::append_loop(int length) {
     const auto found = find([&](const Facts& f, const ir::TensorType& t) { return t.dtype == dtype && !f.infinite; }, &s);
     ValueId step = found ? *found : inits[c];
     if (!found && dtype == ir::DType::f32) step = new_real(s, chance(30));
+    if (dtype == ir::DType::f32 && chance(50)) {  // another value in every iteration, perhaps on every rank
+      const ValueId number = builder_.typed(OpCode::coord, {ir::DType::i64, {}}, {{"value", ir::variable_expr(index) + coordinate(3).expr}});
+      const ValueId scale = builder_.op(OpCode::cast, {number}, {{"dtype", std::string("f32")}});
+      const ValueId wide = builder_.op(OpCode::broadcast, {scale}, {{"shape", s}, {"dims", std::vector<std::int64_t>{}}});
+      Facts f = facts(step);
+      f.positive = false;
+      step = known(builder_.op(OpCode::mul, {step, wide}), f);
+    }
     Facts f;
     f.degree = std::max(init_facts[c].degree, facts(step).degree);
     f.positive = init_facts[c].positive && facts(step).positive;
