@@ -20,6 +20,7 @@ class Blame {
   std::vector<std::size_t> cone();
   // All steps with an unfolded result and a path of unfolded values to a failed claim, in execution order.
   std::vector<std::size_t> bad_steps();
+  std::vector<bool> bad_values();  // by value id
   // How many of them compute or communicate (copies do not count): falls when a repair is right.
   std::size_t bad_count();
   bool folded(ir::ValueId value);
@@ -30,7 +31,6 @@ class Blame {
 
  private:
   std::vector<ir::ValueId> operands_of(std::size_t step, const std::vector<bool>& wanted) const;
-  std::vector<bool> bad_values();
 
   Session& session_;
   std::vector<std::size_t> definition_;

@@ -58,10 +58,17 @@ class Search {
     const std::vector<std::size_t> cone = blame_.cone();
     Best found;
     // Reductions that are missing: the commonest fault, and the cheapest to recognise.
-    std::size_t looked_at = 0;
+    // First those that make the next collective's result match; if there is none, all.
+    const std::vector<bool> bad = blame_.bad_values();
+    std::vector<Repair> reductions;
     for (std::size_t i : blame_.bad_steps()) {
-      if (++looked_at > kMaxCandidates || exhausted()) break;
-      if (try_all(missing_reductions(session_, i), before, found)) return keep(*found.repair);
+      if (reductions.size() > kMaxCandidates || exhausted()) break;
+      for (Repair& r : missing_reductions(session_, i, [&](ir::ValueId v) { return bad[static_cast<std::size_t>(v.index)]; }))
+        reductions.push_back(std::move(r));
+    }
+    for (const bool local : {true, false}) {
+      if (try_all(reductions, before, found, local)) return keep(*found.repair);
+      if (found.repair) break;
     }
     // The instruction itself may be wrong: the roots, then what they read, then the whole cone's collectives.
     std::vector<std::size_t> suspects;
@@ -107,16 +114,25 @@ class Search {
     return {failed, blame_.bad_count()};
   }
 
+  bool defined_by_collective(ir::ValueId value) const {
+    const std::size_t step = blame_.definition(value);
+    return step != Blame::npos && ir::schema_of(session_.plan_run().steps()[step].instruction->op).family == ir::OpFamily::communication;
+  }
+
   // Runs what depends on the value, then the failed claims.
-  Score apply(const Repair& repair) {
+  // `local`: give up at the first collective whose result still matches nothing.
+  Score apply(const Repair& repair, bool local) {
     ++reruns_;
     ProgramRun& run = session_.plan_run();
     run.override_value(repair.value, repair.term);
     // A right repair does not make values unrecognisable that were recognised; a wrong one soon does.
     int lost = 0;
     try {
-      run.rerun_dependents({repair.value}, [&](TermId old, TermId changed) {
-        if (blame_.folded_term(old) && !blame_.folded_term(changed)) ++lost;
+      run.rerun_dependents({repair.value}, [&](ir::ValueId value, TermId old, TermId changed) {
+        if (value == repair.value) return true;
+        const bool matches = blame_.folded_term(changed);
+        if (blame_.folded_term(old) && !matches) ++lost;
+        if (local && !matches && defined_by_collective(value)) return false;
         return lost <= kMaxLost && !exhausted();
       });
     } catch (const ProgramRun::RerunStopped&) {
@@ -138,12 +154,12 @@ class Search {
   };
 
   // Tries the hypotheses; true if one leaves no failed claim (it is then in `best`).
-  bool try_all(const std::vector<Repair>& repairs, const Score& before, Best& best) {
+  bool try_all(const std::vector<Repair>& repairs, const Score& before, Best& best, bool local = false) {
     ProgramRun& run = session_.plan_run();
     for (const Repair& repair : repairs) {
       if (exhausted()) break;
       const std::vector<TermId> saved = run.snapshot();
-      const Score after = apply(repair);
+      const Score after = apply(repair, local);
       run.clear_override(repair.value);
       run.restore(saved);
       if (!improves(after, before) || (best.repair && !(after < best.score))) continue;

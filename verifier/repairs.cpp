@@ -72,23 +72,41 @@ Instruction all_reduce(ir::ValueId value, const Texts& axes, const std::string& 
 
 }  // namespace
 
-std::vector<Repair> missing_reductions(Session& session, std::size_t step_index) {
+std::vector<Repair> missing_reductions(Session& session, std::size_t step_index, const std::function<bool(ir::ValueId)>& wanted) {
   std::vector<Repair> repairs;
   TermPool& pool = session.pool();
   const Step& step = session.plan_run().steps()[step_index];
   for (ir::ValueId value : step.instruction->outputs) {
     const TermId term = session.plan_run().term(value);
-    if (pool.node(term).size > kLargest) continue;
+    if (!wanted(value) || pool.node(term).size > kLargest) continue;
+    // Whether a further reduction over one of the axes left would complete it.
+    const auto completes_later = [&](TermId reduced, const Texts& done) {
+      for (const ir::MeshAxis& axis : session.mesh().axes) {
+        if (axis.size == 1 || std::find(done.begin(), done.end(), axis.name) != done.end()) continue;
+        const VarId c = session.plan_semantics().coordinate(axis.name);
+        if (!pool.contains(pool.node(reduced).free, c)) continue;
+        const auto all = attempt([&] {
+          TermPool::FreshScope scope(pool);
+          const VarId v = scope.fresh(axis.size);
+          solvers::Substitution s;
+          s.set(c, pool.index_var(v));
+          return session.folder().refold(pool.reduce(solvers::Reduction::sum, {v}, pool.substitute(reduced, s)));
+        });
+        if (all && session.folder().is_folded(*all)) return true;
+      }
+      return false;
+    };
     for (const Texts& axes : axis_choices(session.mesh())) {
       if (axes.size() > 1 && axes[0] > axes[1]) continue;  // order does not matter for a sum
       const bool varies = std::all_of(axes.begin(), axes.end(), [&](const std::string& axis) {
         return pool.contains(pool.node(term).free, session.plan_semantics().coordinate(axis));
       });
       if (!varies) continue;
-      for (const std::string kind : {"sum", "max"}) {
+      for (const std::string& kind : Texts{"sum", "max"}) {
         const Instruction reduction = all_reduce(value, axes, kind);
         const auto reduced = attempt([&] { return session.plan_run().evaluate(step, reduction); });
-        if (!reduced || *reduced == term || !session.folder().is_folded(*reduced)) continue;
+        if (!reduced || *reduced == term) continue;
+        if (!session.folder().is_folded(*reduced) && !(kind == "sum" && completes_later(*reduced, axes))) continue;
         Repair r;
         r.code = "SP0201";
         r.name = "missing-reduction";

@@ -2,6 +2,7 @@
 // new term for one plan value; whether it repairs the plan is for the prover to say.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,7 +26,8 @@ struct Repair {
 };
 
 // A value that matches no reference value: reductions over mesh axes that would make it match.
-std::vector<Repair> missing_reductions(Session& session, std::size_t step);
+// `wanted` says of which results. Values that other collectives complete later are tried too.
+std::vector<Repair> missing_reductions(Session& session, std::size_t step, const std::function<bool(ir::ValueId)>& wanted);
 // Variations of the instruction itself: another axis or axis order, another reduction, no collective at all, swapped
 // operands, a shifted or re-based slice, an earlier version of an operand. Only those whose result differs.
 std::vector<Repair> variations(Session& session, std::size_t step);

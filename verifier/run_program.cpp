@@ -49,7 +49,7 @@ void ProgramRun::assign(ValueId value, TermId term) {
   if (override_terms_[at].valid()) term = override_terms_[at];
   if (partial_run_ && terms_[at] != term) {
     changed_[at] = true;
-    if (accept_change_ && terms_[at].valid() && !accept_change_(terms_[at], term)) throw RerunStopped();
+    if (accept_change_ && terms_[at].valid() && !accept_change_(value, terms_[at], term)) throw RerunStopped();
   }
   terms_[at] = term;
 }

@@ -50,7 +50,7 @@ class ProgramRun {
   void run(const std::function<void(std::int64_t done)>& progress = {});
   // `accept` is told of every value whose term changes and may return false to give up: then RerunStopped is thrown and
   // the terms are to be restored from a snapshot.
-  using AcceptChange = std::function<bool(solvers::TermId before, solvers::TermId after)>;
+  using AcceptChange = std::function<bool(ir::ValueId value, solvers::TermId before, solvers::TermId after)>;
   class RerunStopped {};
   void rerun_dependents(const std::set<ir::ValueId>& changed, AcceptChange accept = {});
 
