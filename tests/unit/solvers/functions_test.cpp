@@ -143,6 +143,8 @@ TEST_F(FunctionsTest, OnlyMinusInfinityVanishes) {
   EXPECT_NE(max({x_, negate(masked_)}), x_);
   EXPECT_NE(max({x_, pool_.mul(y_, masked_)}), x_);
   EXPECT_NE(max({x_, pool_.add(masked_, pool_.mul(y_, masked_))}), x_);
+  EXPECT_NE(max({x_, pool_.mul(masked_, masked_)}), x_);
+  EXPECT_NE(max({x_, pool_.inverse(masked_)}), x_);  // 0
   EXPECT_NE(max({negate(masked_)}), masked_);
   EXPECT_NE(exp(negate(masked_)), pool_.zero());
   EXPECT_NE(exp(pool_.mul(y_, masked_)), pool_.zero());
@@ -160,6 +162,8 @@ TEST_F(FunctionsTest, ComparisonsOfIntegersAreGuards) {
   // halves are no index terms
   EXPECT_FALSE(pool_.as_index(pool_.scale(difference, Rational(1, 2))).has_value());
   EXPECT_FALSE(pool_.as_index(pool_.mul(pool_.index_value(i_), pool_.index_value(j))).has_value());
+  EXPECT_FALSE(pool_.as_index(pool_.mul(pool_.index_value(i_), pool_.index_value(i_))).has_value());
+  EXPECT_FALSE(pool_.as_index(pool_.inverse(pool_.index_value(i_))).has_value());
   EXPECT_FALSE(pool_.as_index(pool_.add(difference, x_)).has_value());
 }
 
