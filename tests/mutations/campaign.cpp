@@ -67,12 +67,10 @@ void readers(const ir::Program& program, const std::vector<ir::Instruction>& bod
   }
 }
 
-// "all_reduce -> dg" names dg; a part of an unfolded macro "dg/max" belongs to dg.
+// "%dg = all_reduce[..](%x) : f32[4]" names dg; a part of an unfolded macro "dg/max" belongs to dg.
 std::string value_of(const std::string& instruction) {
-  std::string name = instruction;
-  if (const auto arrow = name.find("-> "); arrow != std::string::npos) name = name.substr(arrow + 3);
-  name = name.substr(0, name.find(','));
-  return name;
+  if (!instruction.starts_with('%')) return instruction;
+  return instruction.substr(1, instruction.find_first_of(", ") - 1);
 }
 bool is_of(const std::set<std::string>& names, const std::string& name) {
   return names.contains(name) || names.contains(name.substr(0, name.find('/')));
@@ -110,6 +108,8 @@ std::optional<Outcome> run(const Job& job, const CampaignOptions& options) {
   const ir::Document document = editor.take();
   verifier::VerifyOptions verify_options;
   verify_options.timeout_seconds = options.timeout_seconds;
+  verify_options.suggest_fixes = options.fixes;
+  verify_options.max_defects = options.max_defects;
   const verifier::Report report = verifier::verify(document, verify_options);
   outcome.verdict = report.verdict;
   outcome.seconds = report.statistics.seconds;
@@ -130,17 +130,30 @@ std::optional<Outcome> run(const Job& job, const CampaignOptions& options) {
 }  // namespace
 
 std::vector<Outcome> run_campaign(const std::vector<Subject>& plans, const Kinds& kinds, const CampaignOptions& options) {
-  std::vector<std::vector<Job>> groups;  // sites of one kind in one plan, in the order of trial
+  std::vector<std::vector<Job>> groups;  // of one kind, in the order of trial
   for (const Kind& kind : kinds) {
     if (!matches(options.kind, kind.name)) continue;
+    std::mt19937_64 random(seed_of(kind.name));
+    std::vector<std::vector<Job>> by_plan;
     for (const Subject& subject : plans) {
       if (!matches(options.plan, subject.name)) continue;
-      std::vector<Job> group;
-      for (Site& site : kind.find(subject)) group.push_back({&subject, &kind, std::move(site)});
-      std::mt19937_64 random(seed_of(kind.name + subject.name));
-      for (std::size_t i = group.size(); i > 1; --i) std::swap(group[i - 1], group[random() % i]);
-      groups.push_back(std::move(group));
+      std::vector<Job> jobs;
+      for (Site& site : kind.find(subject)) jobs.push_back({&subject, &kind, std::move(site)});
+      for (std::size_t i = jobs.size(); i > 1; --i) std::swap(jobs[i - 1], jobs[random() % i]);
+      by_plan.push_back(std::move(jobs));
     }
+    // Plans take turns, so that few sites still reach several plans.
+    if (!by_plan.empty()) {
+      const auto first = static_cast<std::ptrdiff_t>(random() % by_plan.size());
+      std::rotate(by_plan.begin(), by_plan.begin() + first, by_plan.end());
+    }
+    std::vector<Job> group;
+    std::size_t most = 0;
+    for (const std::vector<Job>& jobs : by_plan) most = std::max(most, jobs.size());
+    for (std::size_t turn = 0; turn < most; ++turn)
+      for (std::vector<Job>& jobs : by_plan)
+        if (turn < jobs.size()) group.push_back(std::move(jobs[turn]));
+    groups.push_back(std::move(group));
   }
   std::vector<std::vector<Outcome>> results(groups.size());
   std::atomic<std::size_t> next = 0;
@@ -167,14 +180,14 @@ std::vector<Outcome> run_campaign(const std::vector<Subject>& plans, const Kinds
 
 namespace {
 struct Row {
-  int mutants = 0, rejected = 0, refuted = 0, unknown = 0, proved = 0, at = 0, near = 0, fixed = 0;
+  int mutants = 0, rejected = 0, refuted = 0, unknown = 0, late = 0, proved = 0, at = 0, near = 0, fixed = 0;
 
   void add(const Outcome& o) {
     ++mutants;
     switch (o.verdict) {
       case verifier::Verdict::invalid: ++rejected; return;
       case verifier::Verdict::not_equivalent: ++refuted; break;
-      case verifier::Verdict::unknown: ++unknown; break;
+      case verifier::Verdict::unknown: ++(o.code == "SP0901" ? late : unknown); break;
       case verifier::Verdict::equivalent: ++proved; return;
     }
     at += o.blamed_at ? 1 : 0;
@@ -185,7 +198,7 @@ struct Row {
 
 void line(std::ostream& out, const std::string& name, const Row& r) {
   out << std::left << std::setw(40) << name << std::right;
-  for (const int n : {r.mutants, r.rejected, r.refuted, r.unknown, r.proved, r.at, r.near, r.fixed}) out << std::setw(9) << n;
+  for (const int n : {r.mutants, r.rejected, r.refuted, r.unknown, r.late, r.proved, r.at, r.near, r.fixed}) out << std::setw(9) << n;
   out << '\n';
 }
 }  // namespace
@@ -201,7 +214,7 @@ std::string table(const std::vector<Outcome>& outcomes) {
   }
   std::ostringstream out;
   out << std::left << std::setw(40) << "kind" << std::right;
-  for (const char* head : {"mutants", "rejected", "refuted", "unknown", "proved", "blamed", "or next", "fixed"}) out << std::setw(9) << head;
+  for (const char* head : {"mutants", "rejected", "refuted", "unknown", "time-out", "proved", "blamed", "or next", "fixed"}) out << std::setw(9) << head;
   out << '\n';
   for (const std::string& name : order) line(out, name, rows[name]);
   line(out, std::to_string(order.size()) + " kinds", total);

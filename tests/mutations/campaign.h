@@ -12,11 +12,13 @@
 namespace shardproof::mutations {
 
 struct CampaignOptions {
-  std::size_t sites = 2;      // of each kind in each plan
+  std::size_t sites = 1;      // of each kind, over all plans in turn
   std::string kind = "*";     // glob
   std::string plan = "*";     // glob
   bool check_all = false;     // numeric parity of every mutant, not only of proved ones (needs the runtime)
-  double timeout_seconds = 3;  // of one verification
+  bool fixes = false;         // look for repairs as well: slow
+  int max_defects = 2;
+  double timeout_seconds = 0.5;  // of one verification
   std::function<void(const struct Outcome&)> done;  // called after each, one at a time
   std::string keep;           // folder for the plan files of mutants that were proved; empty: none
 };
