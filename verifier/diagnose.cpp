@@ -57,6 +57,22 @@ class Search {
     const std::vector<std::size_t> roots = blame_.roots();
     const std::vector<std::size_t> cone = blame_.cone();
     Best found;
+    // A collective on the way that is itself at fault (max for sum, another axis): a reduction in front of it could hide
+    // that, so it is asked first, and has to explain everything.
+    std::size_t collectives = 0;
+    for (std::size_t i : blame_.bad_steps()) {
+      const ir::Instruction& instruction = *session_.plan_run().steps()[i].instruction;
+      if (ir::schema_of(instruction.op).family != ir::OpFamily::communication || ++collectives > 8 || exhausted()) continue;
+      std::vector<Repair> other = variations(session_, i);
+      std::erase_if(other, [&](const Repair& r) {
+        if (r.code == "SP0204") return false;
+        if (r.code != "SP0203" || !r.replacement) return true;
+        using Texts = std::vector<std::string>;
+        return r.replacement->attributes.get<Texts>("axes").size() != instruction.attributes.get<Texts>("axes").size();
+      });
+      Best complete;
+      if (try_all(other, before, complete)) return keep(*complete.repair);
+    }
     // Reductions that are missing: the commonest fault, and the cheapest to recognise.
     // First those that make the next collective's result match; if there is none, all.
     const std::vector<bool> bad = blame_.bad_values();

@@ -261,7 +261,8 @@ std::vector<Repair> variations(Session& session, std::size_t step_index) {
         if (a.name != start.terms[0].variable)
           shifted(ir::variable_expr(a.name, start.terms[0].coefficient, start.constant), "the coordinate of `" + a.name + "`");
       const std::int64_t size = instruction.attributes.get<std::int64_t>("size");
-      if (size != start.terms[0].coefficient) shifted(ir::variable_expr(start.terms[0].variable, size, start.constant), "one slice length per rank");
+      for (const std::int64_t first : {start.constant, std::int64_t{0}})
+        shifted(ir::variable_expr(start.terms[0].variable, size, first), "one slice length per rank");
     } else if (start.is_constant()) {
       const std::int64_t size = instruction.attributes.get<std::int64_t>("size");
       for (const ir::MeshAxis& a : session.mesh().axes) shifted(ir::variable_expr(a.name, size, start.constant), "the shard of `" + a.name + "`");
