@@ -220,7 +220,7 @@ std::size_t position_of(const std::vector<Factor>& factors, TermId term) {
   return i;
 }
 
-constexpr std::int32_t kMaxPower = 1 << 30;  // half of what fits: powers can be negated and added
+constexpr std::int32_t kMaxPower = (1 << 30) - 1;  // powers can be negated and added
 
 bool less_factors(const Monomial& a, const Monomial& b) { return a.factors < b.factors; }
 
@@ -313,7 +313,7 @@ void TermPool::multiply_factor(std::vector<Monomial>& result, Monomial left, Fac
       else require(Obligation::Kind::nonzero, factor.term);
     }
     power += old;
-    if (power > kMaxPower || power < -kMaxPower) throw std::overflow_error("power of a factor exceeds 2^30");
+    if (power > kMaxPower || power < -kMaxPower) throw std::overflow_error("power of a factor exceeds 30 bits");
     left.factors.erase(left.factors.begin() + static_cast<std::ptrdiff_t>(at));
   }
   if (power == 0) {
