@@ -39,11 +39,16 @@ class Evaluator {
         }
         return total;
       }
-      case TermKind::access: return contents_.real(node.tensor, indices(node.indices));
-      case TermKind::apply: return apply(node);
-      case TermKind::reduce: return reduce(node);
-      case TermKind::range: return in_range(node) ? 1 : 0;
-      case TermKind::index_value: return static_cast<double>(index(node.form));
+      case TermKind::access:
+        return contents_.real(node.tensor, indices(node.indices));
+      case TermKind::apply:
+        return apply(node);
+      case TermKind::reduce:
+        return reduce(node);
+      case TermKind::range:
+        return in_range(node) ? 1 : 0;
+      case TermKind::index_value:
+        return static_cast<double>(index(node.form));
     }
     SHARDPROOF_CHECK(false);
   }
@@ -52,10 +57,14 @@ class Evaluator {
   std::int64_t atom(AtomId id) const {
     const IndexAtom& a = pool_.atom(id);
     switch (a.kind) {
-      case AtomKind::variable: return values_.at(a.var);
-      case AtomKind::floor_div: return ir::floor_div(index(a.inner), a.divisor);
-      case AtomKind::modulo: return ir::floor_mod(index(a.inner), a.divisor);
-      case AtomKind::load: return contents_.integer(a.tensor, indices(a.indices));
+      case AtomKind::variable:
+        return values_.at(a.var);
+      case AtomKind::floor_div:
+        return ir::floor_div(index(a.inner), a.divisor);
+      case AtomKind::modulo:
+        return ir::floor_mod(index(a.inner), a.divisor);
+      case AtomKind::load:
+        return contents_.integer(a.tensor, indices(a.indices));
     }
     SHARDPROOF_CHECK(false);
   }
@@ -80,8 +89,10 @@ class Evaluator {
     for (const Factor& f : m.factors) {
       const TermNode& n = pool_.node(f.term);
       if (n.kind == TermKind::range) continue;
-      if (n.kind == TermKind::apply && n.function == Function::exp) exponent += f.power * term(n.arguments[0]);
-      else product *= power(term(f.term), f.power);
+      if (n.kind == TermKind::apply && n.function == Function::exp)
+        exponent += f.power * term(n.arguments[0]);
+      else
+        product *= power(term(f.term), f.power);
     }
     return exponent == 0 ? product : product * std::exp(exponent);
   }
@@ -99,23 +110,40 @@ class Evaluator {
       if (std::isnan(x.back())) return kUndefined;
     }
     switch (node.function) {
-      case Function::exp: return std::exp(x.at(0));
-      case Function::log: return x.at(0) < 0 ? kUndefined : std::log(x.at(0));
-      case Function::sqrt: return x.at(0) < 0 ? kUndefined : std::sqrt(x.at(0));
-      case Function::inverse: return power(x.at(0), -1);
-      case Function::tanh: return std::tanh(x.at(0));
-      case Function::erf: return std::erf(x.at(0));
-      case Function::sigmoid: return 1 / (1 + std::exp(-x.at(0)));
-      case Function::sin: return std::sin(x.at(0));
-      case Function::cos: return std::cos(x.at(0));
-      case Function::abs: return std::fabs(x.at(0));
-      case Function::power: return x.at(0) == 0 && x.at(1) < 0 ? kUndefined : std::pow(x.at(0), x.at(1));
-      case Function::max: return *std::max_element(x.begin(), x.end());
-      case Function::negative_infinity: return -kInfinity;
-      case Function::less: return x.at(0) < 0 ? 1 : 0;
-      case Function::less_equal: return x.at(0) <= 0 ? 1 : 0;
-      case Function::equal_real: return x.at(0) == 0 ? 1 : 0;
-      case Function::count_: break;
+      case Function::exp:
+        return std::exp(x.at(0));
+      case Function::log:
+        return x.at(0) < 0 ? kUndefined : std::log(x.at(0));
+      case Function::sqrt:
+        return x.at(0) < 0 ? kUndefined : std::sqrt(x.at(0));
+      case Function::inverse:
+        return power(x.at(0), -1);
+      case Function::tanh:
+        return std::tanh(x.at(0));
+      case Function::erf:
+        return std::erf(x.at(0));
+      case Function::sigmoid:
+        return 1 / (1 + std::exp(-x.at(0)));
+      case Function::sin:
+        return std::sin(x.at(0));
+      case Function::cos:
+        return std::cos(x.at(0));
+      case Function::abs:
+        return std::fabs(x.at(0));
+      case Function::power:
+        return x.at(0) == 0 && x.at(1) < 0 ? kUndefined : std::pow(x.at(0), x.at(1));
+      case Function::max:
+        return *std::max_element(x.begin(), x.end());
+      case Function::negative_infinity:
+        return -kInfinity;
+      case Function::less:
+        return x.at(0) < 0 ? 1 : 0;
+      case Function::less_equal:
+        return x.at(0) <= 0 ? 1 : 0;
+      case Function::equal_real:
+        return x.at(0) == 0 ? 1 : 0;
+      case Function::count_:
+        break;
     }
     SHARDPROOF_CHECK(false);
   }
@@ -172,7 +200,8 @@ TensorContents hashed_contents(const TermPool& pool, std::uint64_t seed) {
     return static_cast<double>(step >= 0 ? step + 1 : step) / 8;
   };
   contents.integer = [seed, &pool](TensorId tensor, const std::vector<std::int64_t>& indices) {
-    return static_cast<std::int64_t>(hash_access(seed, tensor, indices) % static_cast<std::uint64_t>(pool.tensor(tensor).below));
+    return static_cast<std::int64_t>(hash_access(seed, tensor, indices) %
+                                     static_cast<std::uint64_t>(pool.tensor(tensor).below));
   };
   return contents;
 }
@@ -181,7 +210,8 @@ std::int64_t evaluate(const TermPool& pool, IndexId e, const Assignment& values,
   return Evaluator(pool, contents, values).index(e);
 }
 
-double evaluate(const TermPool& pool, TermId term, const Assignment& values, const TensorContents& contents, double* largest) {
+double evaluate(const TermPool& pool, TermId term, const Assignment& values, const TensorContents& contents,
+                double* largest) {
   Evaluator evaluator(pool, contents, values);
   const double value = evaluator.term(term);
   if (largest != nullptr) *largest = evaluator.largest();

@@ -37,6 +37,7 @@ TensorContents hashed_contents(const TermPool& pool, std::uint64_t seed);
 // Throws std::overflow_error if a part exceeds 64 bits.
 std::int64_t evaluate(const TermPool& pool, IndexId e, const Assignment& values, const TensorContents& contents);
 // `largest`: the magnitude of the largest summand met anywhere, by which to judge how far rounding may have gone.
-double evaluate(const TermPool& pool, TermId term, const Assignment& values, const TensorContents& contents, double* largest = nullptr);
+double evaluate(const TermPool& pool, TermId term, const Assignment& values, const TensorContents& contents,
+                double* largest = nullptr);
 
 }  // namespace shardproof::solvers

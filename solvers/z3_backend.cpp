@@ -19,7 +19,8 @@ namespace {
 // the pool computed are not used, so that an error in them cannot confirm itself.
 class Encoder {
  public:
-  Encoder(const TermPool& pool, z3::context& context, z3::solver& solver) : pool_(pool), context_(context), solver_(solver) {}
+  Encoder(const TermPool& pool, z3::context& context, z3::solver& solver)
+      : pool_(pool), context_(context), solver_(solver) {}
 
   z3::expr index(IndexId e) {
     const IndexNode& node = pool_.index(e);
@@ -39,7 +40,9 @@ class Encoder {
   z3::expr number(std::int64_t value) { return context_.int_val(value); }
 
  private:
-  z3::expr unknown(const char* prefix, std::int32_t id) { return context_.int_const((prefix + std::to_string(id)).c_str()); }
+  z3::expr unknown(const char* prefix, std::int32_t id) {
+    return context_.int_const((prefix + std::to_string(id)).c_str());
+  }
 
   z3::expr bounded(const char* prefix, std::int32_t id, std::int64_t below) {
     const z3::expr x = unknown(prefix, id);
@@ -52,10 +55,18 @@ class Encoder {
     const IndexAtom& a = pool_.atom(id);
     std::optional<z3::expr> value;
     switch (a.kind) {
-      case AtomKind::variable: value = bounded("v", a.var.value, pool_.var(a.var).extent); break;
-      case AtomKind::load: value = bounded("load", id.value, pool_.tensor(a.tensor).below); break;
-      case AtomKind::floor_div: value = quotient(a); break;
-      case AtomKind::modulo: value = index(a.inner) - number(a.divisor) * quotient(a); break;
+      case AtomKind::variable:
+        value = bounded("v", a.var.value, pool_.var(a.var).extent);
+        break;
+      case AtomKind::load:
+        value = bounded("load", id.value, pool_.tensor(a.tensor).below);
+        break;
+      case AtomKind::floor_div:
+        value = quotient(a);
+        break;
+      case AtomKind::modulo:
+        value = index(a.inner) - number(a.divisor) * quotient(a);
+        break;
     }
     atoms_.emplace(id.value, *value);
     return *value;
@@ -63,7 +74,8 @@ class Encoder {
 
   // q with 0 <= inner - divisor*q < divisor; one constant for div and mod of the same pair.
   z3::expr quotient(const IndexAtom& a) {
-    const auto [it, added] = quotients_.try_emplace({a.inner.value, a.divisor}, static_cast<std::int32_t>(quotients_.size()));
+    const auto [it, added] =
+        quotients_.try_emplace({a.inner.value, a.divisor}, static_cast<std::int32_t>(quotients_.size()));
     const z3::expr q = unknown("q", it->second);
     if (added) {
       const z3::expr rest = index(a.inner) - number(a.divisor) * q;
@@ -128,9 +140,15 @@ bool Z3Range::prove_in_range(IndexId e, std::int64_t lo, std::int64_t hi, const 
   }
   s.statistics.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   switch (result) {
-    case z3::unsat: ++s.statistics.proved; break;
-    case z3::sat: ++s.statistics.refuted; break;
-    case z3::unknown: ++s.statistics.unknown; break;
+    case z3::unsat:
+      ++s.statistics.proved;
+      break;
+    case z3::sat:
+      ++s.statistics.refuted;
+      break;
+    case z3::unknown:
+      ++s.statistics.unknown;
+      break;
   }
   s.answers.emplace(std::move(key), result == z3::unsat);
   return result == z3::unsat;
@@ -142,6 +160,8 @@ RangeOracle Z3Range::oracle() {
   };
 }
 
-const Z3Statistics& Z3Range::statistics() const { return state_->statistics; }
+const Z3Statistics& Z3Range::statistics() const {
+  return state_->statistics;
+}
 
 }  // namespace shardproof::solvers

@@ -69,7 +69,8 @@ TEST_F(AtomsTest, RefusesIndicesOutsideTheShape) {
 TEST_F(AtomsTest, GuardsBringIndicesIntoRange) {
   const IndexId p = loop("p", 8), wide = loop("wide", 32);
   const IndexId shifted = pool_.index_scale(wide, 1, -10);
-  const TermId low = pool_.range(wide, 10, kUnbounded), high = pool_.range(wide, -kUnbounded, 25), tight = pool_.range(wide, -kUnbounded, 24);
+  const TermId low = pool_.range(wide, 10, kUnbounded), high = pool_.range(wide, -kUnbounded, 25),
+               tight = pool_.range(wide, -kUnbounded, 24);
   const TermId term = instance(p, shifted);
   EXPECT_TRUE(atoms_.accept(term, 0, {p, shifted}, {low, high}));
   EXPECT_TRUE(atoms_.accept(term, 0, {p, shifted}, {tight, low}));
@@ -105,7 +106,8 @@ TEST_F(AtomsTest, PiecesNeedTheirGuard) {
   const VarId j = pool_.element(0, 16);
   const TermId low = pool_.range(v(j), -kUnbounded, 7);
   const TermId square = pool_.mul(pool_.access(b_, {v(j)}), pool_.access(b_, {v(j)}));
-  const TensorId u = atoms_.define("u", {j}, pool_.add(pool_.mul(low, square), pool_.mul(pool_.complement(low), pool_.access(b_, {v(j)}))));
+  const TensorId u = atoms_.define(
+      "u", {j}, pool_.add(pool_.mul(low, square), pool_.mul(pool_.complement(low), pool_.access(b_, {v(j)}))));
   atoms_.add_variant({u, atoms_.definition(u), Rational(1), {}});
   const IndexId q = loop("q", 16);
   const TermId piece = pool_.mul(pool_.access(b_, {q}), pool_.access(b_, {q}));
@@ -165,7 +167,9 @@ TEST(AtomsFuzz, AcceptIsSound) {
       }
       for (std::size_t d = 0; d < dims.size(); ++d)
         if (random.chance(40))
-          if (const TermId g = pool.range(indices[d], random.between(-1, 1), pool.var(dims[d]).extent - 1); pool.is_guard(g)) guards.push_back(g);
+          if (const TermId g = pool.range(indices[d], random.between(-1, 1), pool.var(dims[d]).extent - 1);
+              pool.is_guard(g))
+            guards.push_back(g);
       TermId term = pool.scale(pool.substitute(atoms.definition(t), instance), factor);
       for (TermId g : guards)
         if (random.chance(20)) term = pool.mul(term, g);
@@ -189,8 +193,8 @@ TEST(AtomsFuzz, AcceptIsSound) {
         const double found = evaluate(pool, *accepted, values, held.contents());
         if (std::isnan(found)) continue;  // a singular point, or 0 times one
         if (std::isnan(expected) || std::fabs(expected) > 1e9) continue;
-        ASSERT_TRUE(close(expected, found))
-            << "seed " << seed << ": " << pool.to_string(atoms.definition(t)) << "\n" << pool.to_string(term) << "\n-> " << pool.to_string(*accepted);
+        ASSERT_TRUE(close(expected, found)) << "seed " << seed << ": " << pool.to_string(atoms.definition(t)) << "\n"
+                                            << pool.to_string(term) << "\n-> " << pool.to_string(*accepted);
       }
     } catch (const BudgetExceeded&) {
     } catch (const std::overflow_error&) {
@@ -226,7 +230,8 @@ TEST(AtomsFuzz, UnfoldKeepsTheValue) {
       if (random.chance(40)) inside = pool.apply(Function::tanh, {inside});
       generator.unbind();
       const Reduction op = random.chance(50) ? Reduction::sum : Reduction::max;
-      const TermId term = pool.add(pool.reduce(op, {i}, inside), pool.mul(pool.access(random.pick(defined), in_range()), build(pool, generator.guard())));
+      const TermId term = pool.add(pool.reduce(op, {i}, inside), pool.mul(pool.access(random.pick(defined), in_range()),
+                                                                          build(pool, generator.guard())));
       const TensorId chosen = random.pick(defined);
       const TermId unfolded = atoms.unfold(term, [&](TensorId t) { return t == chosen; });
       DefinedContents held(atoms, seed);

@@ -13,7 +13,9 @@ class DefinedContents {
  public:
   DefinedContents(AtomTable& atoms, std::uint64_t seed) : atoms_(atoms), inputs_(hashed_contents(atoms.pool(), seed)) {
     contents_.integer = inputs_.integer;
-    contents_.real = [this](TensorId tensor, const std::vector<std::int64_t>& indices) { return element(tensor, indices); };
+    contents_.real = [this](TensorId tensor, const std::vector<std::int64_t>& indices) {
+      return element(tensor, indices);
+    };
   }
   DefinedContents(const DefinedContents&) = delete;
   DefinedContents& operator=(const DefinedContents&) = delete;

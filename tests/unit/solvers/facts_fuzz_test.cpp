@@ -27,36 +27,41 @@ void for_random_terms(int cases, Shape shape, int depth, const Body& body) {
   }
 }
 
-bool comparable(double x) { return !std::isnan(x) && !(std::isfinite(x) && std::fabs(x) > 1e6); }
+bool comparable(double x) {
+  return !std::isnan(x) && !(std::isfinite(x) && std::fabs(x) > 1e6);
+}
 
 TEST(SubstitutionFuzz, IsEvaluationElsewhere) {
   std::uint64_t compared = 0;
-  for_random_terms(6'000, {true, true, false}, 3, [&](std::uint64_t seed, TermPool& pool, Random& random, TermGenerator& generator, TermId term) {
-    // Some free variables at once get values within their extents, over the same and over a new variable.
-    std::vector<VarId> vars = generator.free_vars();
-    vars.push_back(generator.bind(random.between(2, 6)));
-    std::vector<std::pair<VarId, IndexId>> replaced;
-    Substitution substitution;
-    for (VarId v : generator.free_vars()) {
-      if (random.chance(30)) continue;
-      Index to = generator.index(1);
-      if (random.chance(30)) to = linear(0, {{random.between(1, 3), variable(vars.back())}, {1, to}});
-      to = random.chance(20) ? number(random.between(0, pool.var(v).extent - 1)) : mod(to, pool.var(v).extent);
-      replaced.emplace_back(v, build(pool, to));
-      substitution.set(v, replaced.back().second);
-    }
-    const TermId result = pool.substitute(term, substitution);
-    const TensorContents contents = hashed_contents(pool, seed);
-    for (const Assignment& values : assignments(pool, vars, 10, random)) {
-      Assignment moved = values;
-      for (const auto& [v, to] : replaced) moved.set(v, evaluate(pool, to, values, contents));
-      const double expected = evaluate(pool, term, moved, contents);
-      if (!comparable(expected)) continue;
-      ++compared;
-      ASSERT_TRUE(close(expected, evaluate(pool, result, values, contents)))
-          << "seed " << seed << ": " << pool.to_string(term) << "\n-> " << pool.to_string(result);
-    }
-  });
+  for_random_terms(6'000, {true, true, false}, 3,
+                   [&](std::uint64_t seed, TermPool& pool, Random& random, TermGenerator& generator, TermId term) {
+                     // Some free variables at once get values within their extents, over the same and over a new
+                     // variable.
+                     std::vector<VarId> vars = generator.free_vars();
+                     vars.push_back(generator.bind(random.between(2, 6)));
+                     std::vector<std::pair<VarId, IndexId>> replaced;
+                     Substitution substitution;
+                     for (VarId v : generator.free_vars()) {
+                       if (random.chance(30)) continue;
+                       Index to = generator.index(1);
+                       if (random.chance(30)) to = linear(0, {{random.between(1, 3), variable(vars.back())}, {1, to}});
+                       to = random.chance(20) ? number(random.between(0, pool.var(v).extent - 1))
+                                              : mod(to, pool.var(v).extent);
+                       replaced.emplace_back(v, build(pool, to));
+                       substitution.set(v, replaced.back().second);
+                     }
+                     const TermId result = pool.substitute(term, substitution);
+                     const TensorContents contents = hashed_contents(pool, seed);
+                     for (const Assignment& values : assignments(pool, vars, 10, random)) {
+                       Assignment moved = values;
+                       for (const auto& [v, to] : replaced) moved.set(v, evaluate(pool, to, values, contents));
+                       const double expected = evaluate(pool, term, moved, contents);
+                       if (!comparable(expected)) continue;
+                       ++compared;
+                       ASSERT_TRUE(close(expected, evaluate(pool, result, values, contents)))
+                           << "seed " << seed << ": " << pool.to_string(term) << "\n-> " << pool.to_string(result);
+                     }
+                   });
   EXPECT_GT(compared, 10'000U);
 }
 
@@ -64,30 +69,33 @@ TEST(SubstitutionFuzz, IsEvaluationElsewhere) {
 // guards: normal forms may not depend on which variables are older, or instances of a definition are missed.
 TEST(SubstitutionFuzz, RawRenaming) {
   std::uint64_t renamings = 0, differ = 0;
-  for_random_terms(4'000, {true, true, true}, 3, [&](std::uint64_t seed, TermPool& pool, Random& random, TermGenerator& generator, TermId term) {
-    Substitution raw(true), back(true), full;
-    std::vector<VarId> to;
-    const std::vector<VarId>& from = generator.free_vars();
-    for (std::size_t d = 0; d < from.size(); ++d) {
-      to.push_back(pool.pattern(d, pool.var(from[d]).extent));
-      raw.set(from[d], pool.index_var(to[d]));
-      full.set(from[d], pool.index_var(to[d]));
-      back.set(to[d], pool.index_var(from[d]));
-    }
-    const TermId renamed = pool.substitute(term, raw);
-    ++renamings;
-    if (pool.substitute(renamed, back) != term) ++differ;
-    const TermId substituted = pool.substitute(term, full);
-    const TensorContents contents = hashed_contents(pool, seed);
-    for (const Assignment& values : assignments(pool, to, 6, random)) {
-      Assignment moved;
-      for (std::size_t d = 0; d < from.size(); ++d) moved.set(from[d], values.at(to[d]));
-      const double expected = evaluate(pool, term, moved, contents);
-      if (!comparable(expected)) continue;
-      ASSERT_TRUE(close(expected, evaluate(pool, renamed, values, contents))) << "seed " << seed << ": " << pool.to_string(term);
-      ASSERT_TRUE(close(expected, evaluate(pool, substituted, values, contents))) << "seed " << seed << ": " << pool.to_string(term);
-    }
-  });
+  for_random_terms(4'000, {true, true, true}, 3,
+                   [&](std::uint64_t seed, TermPool& pool, Random& random, TermGenerator& generator, TermId term) {
+                     Substitution raw(true), back(true), full;
+                     std::vector<VarId> to;
+                     const std::vector<VarId>& from = generator.free_vars();
+                     for (std::size_t d = 0; d < from.size(); ++d) {
+                       to.push_back(pool.pattern(d, pool.var(from[d]).extent));
+                       raw.set(from[d], pool.index_var(to[d]));
+                       full.set(from[d], pool.index_var(to[d]));
+                       back.set(to[d], pool.index_var(from[d]));
+                     }
+                     const TermId renamed = pool.substitute(term, raw);
+                     ++renamings;
+                     if (pool.substitute(renamed, back) != term) ++differ;
+                     const TermId substituted = pool.substitute(term, full);
+                     const TensorContents contents = hashed_contents(pool, seed);
+                     for (const Assignment& values : assignments(pool, to, 6, random)) {
+                       Assignment moved;
+                       for (std::size_t d = 0; d < from.size(); ++d) moved.set(from[d], values.at(to[d]));
+                       const double expected = evaluate(pool, term, moved, contents);
+                       if (!comparable(expected)) continue;
+                       ASSERT_TRUE(close(expected, evaluate(pool, renamed, values, contents)))
+                           << "seed " << seed << ": " << pool.to_string(term);
+                       ASSERT_TRUE(close(expected, evaluate(pool, substituted, values, contents)))
+                           << "seed " << seed << ": " << pool.to_string(term);
+                     }
+                   });
   std::cout << differ << " of " << renamings << " normal forms depend on the order of variables\n";
   EXPECT_LE(differ * 2000, renamings);
 }
@@ -115,7 +123,8 @@ TEST(SubstitutionFuzz, InstancesHaveOneNormalForm) {
       const std::int64_t extent = pool.var(v).extent;
       Index to = number(random.between(0, extent - 1));
       if (extent % 2 == 0 && extent > 2)
-        to = linear(0, {{2, variable(pool.named(VarKind::mesh, "high" + std::to_string(extent), extent / 2))}, {1, variable(pool.element(0, 2))}});
+        to = linear(0, {{2, variable(pool.named(VarKind::mesh, "high" + std::to_string(extent), extent / 2))},
+                        {1, variable(pool.element(0, 2))}});
       try {
         Substitution substitution;
         substitution.set(v, build(pool, to));
@@ -137,7 +146,8 @@ std::vector<TermId> random_guards(TermPool& pool, Random& random, TermGenerator&
   return guards;
 }
 
-bool hold(const TermPool& pool, const std::vector<TermId>& guards, const Assignment& values, const TensorContents& contents) {
+bool hold(const TermPool& pool, const std::vector<TermId>& guards, const Assignment& values,
+          const TensorContents& contents) {
   for (TermId g : guards)
     if (evaluate(pool, g, values, contents) == 0) return false;
   return true;
@@ -151,7 +161,8 @@ TEST(GuardFactsFuzz, BoundsUnderGuards) {
     TermGenerator generator(pool, random, {});
     const std::vector<TermId> guards = random_guards(pool, random, generator);
     IndexId e = build(pool, generator.index(3));
-    if (!guards.empty() && random.chance(50)) e = pool.index_linear(e, 1, pool.node(random.pick(guards)).form, random.between(-2, 2));
+    if (!guards.empty() && random.chance(50))
+      e = pool.index_linear(e, 1, pool.node(random.pick(guards)).form, random.between(-2, 2));
     const auto [lo, hi] = pool.bounds_under(e, guards);
     if (lo > pool.index(e).lo || hi < pool.index(e).hi) ++tighter;
     const TensorContents contents = hashed_contents(pool, seed);
@@ -159,7 +170,8 @@ TEST(GuardFactsFuzz, BoundsUnderGuards) {
       if (!hold(pool, guards, values, contents)) continue;
       ++compared;
       const std::int64_t value = evaluate(pool, e, values, contents);
-      ASSERT_TRUE(lo <= value && value <= hi) << "seed " << seed << ": " << pool.to_string(e) << " = " << value << " not in [" << lo << ", " << hi << "]";
+      ASSERT_TRUE(lo <= value && value <= hi)
+          << "seed " << seed << ": " << pool.to_string(e) << " = " << value << " not in [" << lo << ", " << hi << "]";
     }
   }
   EXPECT_GT(compared, 50'000U);
@@ -168,28 +180,31 @@ TEST(GuardFactsFuzz, BoundsUnderGuards) {
 
 TEST(GuardFactsFuzz, TermsUnderAssumptions) {
   std::uint64_t compared = 0, changed = 0;
-  for_random_terms(10'000, {true, true, false}, 2, [&](std::uint64_t seed, TermPool& pool, Random& random, TermGenerator& generator, TermId term) {
-    std::vector<TermId> guards = random_guards(pool, random, generator);
-    if (random.chance(30) && !guards.empty()) term = pool.mul(term, guards[0]);
-    if (random.chance(40)) {  // parts of a modulus
-      const Index e = generator.index(1);
-      const std::int64_t n = 2 * random.between(2, 6), s = n / 2;
-      const TermId part = build(pool, range(mod(e, n), s * random.between(0, 1) + random.between(0, 1), n - 1 - s * random.between(0, 1)));
-      if (pool.is_guard(part)) guards.push_back(part);
-      term = pool.mul(term, build(pool, access(generator.tensors()[0], {mod(e, n)})));
-    }
-    const TermId assumed = pool.assume(term, guards, random.chance(50) ? TermPool::Detail::parts : TermPool::Detail::whole);
-    if (assumed != term) ++changed;
-    const TensorContents contents = hashed_contents(pool, seed);
-    for (const Assignment& values : assignments(pool, generator.free_vars(), 20, random)) {
-      if (!hold(pool, guards, values, contents)) continue;
-      const double expected = evaluate(pool, term, values, contents);
-      if (!comparable(expected)) continue;
-      ++compared;
-      ASSERT_TRUE(close(expected, evaluate(pool, assumed, values, contents)))
-          << "seed " << seed << ": " << pool.to_string(term) << "\n-> " << pool.to_string(assumed);
-    }
-  });
+  for_random_terms(10'000, {true, true, false}, 2,
+                   [&](std::uint64_t seed, TermPool& pool, Random& random, TermGenerator& generator, TermId term) {
+                     std::vector<TermId> guards = random_guards(pool, random, generator);
+                     if (random.chance(30) && !guards.empty()) term = pool.mul(term, guards[0]);
+                     if (random.chance(40)) {  // parts of a modulus
+                       const Index e = generator.index(1);
+                       const std::int64_t n = 2 * random.between(2, 6), s = n / 2;
+                       const TermId part = build(pool, range(mod(e, n), s * random.between(0, 1) + random.between(0, 1),
+                                                             n - 1 - s * random.between(0, 1)));
+                       if (pool.is_guard(part)) guards.push_back(part);
+                       term = pool.mul(term, build(pool, access(generator.tensors()[0], {mod(e, n)})));
+                     }
+                     const TermId assumed = pool.assume(
+                         term, guards, random.chance(50) ? TermPool::Detail::parts : TermPool::Detail::whole);
+                     if (assumed != term) ++changed;
+                     const TensorContents contents = hashed_contents(pool, seed);
+                     for (const Assignment& values : assignments(pool, generator.free_vars(), 20, random)) {
+                       if (!hold(pool, guards, values, contents)) continue;
+                       const double expected = evaluate(pool, term, values, contents);
+                       if (!comparable(expected)) continue;
+                       ++compared;
+                       ASSERT_TRUE(close(expected, evaluate(pool, assumed, values, contents)))
+                           << "seed " << seed << ": " << pool.to_string(term) << "\n-> " << pool.to_string(assumed);
+                     }
+                   });
   EXPECT_GT(compared, 10'000U);
   EXPECT_GT(changed, 300U);
 }
@@ -197,18 +212,19 @@ TEST(GuardFactsFuzz, TermsUnderAssumptions) {
 // Without assumptions a term may still use its own guards, and keeps its value everywhere.
 TEST(GuardFactsFuzz, TermsUnderTheirOwnGuards) {
   std::uint64_t changed = 0;
-  for_random_terms(10'000, {false, true, false}, 2, [&](std::uint64_t seed, TermPool& pool, Random& random, TermGenerator& generator, TermId term) {
-    for (TermId g : random_guards(pool, random, generator)) term = pool.mul(term, g);
-    const TermId assumed = pool.assume(term, {});
-    if (assumed != term) ++changed;
-    const TensorContents contents = hashed_contents(pool, seed);
-    for (const Assignment& values : assignments(pool, generator.free_vars(), 20, random)) {
-      const double expected = evaluate(pool, term, values, contents);
-      if (!comparable(expected)) continue;
-      ASSERT_TRUE(close(expected, evaluate(pool, assumed, values, contents)))
-          << "seed " << seed << ": " << pool.to_string(term) << "\n-> " << pool.to_string(assumed);
-    }
-  });
+  for_random_terms(10'000, {false, true, false}, 2,
+                   [&](std::uint64_t seed, TermPool& pool, Random& random, TermGenerator& generator, TermId term) {
+                     for (TermId g : random_guards(pool, random, generator)) term = pool.mul(term, g);
+                     const TermId assumed = pool.assume(term, {});
+                     if (assumed != term) ++changed;
+                     const TensorContents contents = hashed_contents(pool, seed);
+                     for (const Assignment& values : assignments(pool, generator.free_vars(), 20, random)) {
+                       const double expected = evaluate(pool, term, values, contents);
+                       if (!comparable(expected)) continue;
+                       ASSERT_TRUE(close(expected, evaluate(pool, assumed, values, contents)))
+                           << "seed " << seed << ": " << pool.to_string(term) << "\n-> " << pool.to_string(assumed);
+                     }
+                   });
   EXPECT_GT(changed, 100U);
 }
 

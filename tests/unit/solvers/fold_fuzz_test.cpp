@@ -19,7 +19,8 @@ constexpr std::int64_t kRows = 4, kColumns = 6;
 // Values are matrices: terms over element(0, rows) and element(1, columns).
 class Program {
  public:
-  Program(AtomTable& atoms, Folder& folder, Random& random) : atoms_(atoms), pool_(atoms.pool()), folder_(folder), random_(random) {
+  Program(AtomTable& atoms, Folder& folder, Random& random)
+      : atoms_(atoms), pool_(atoms.pool()), folder_(folder), random_(random) {
     row_ = pool_.element(0, kRows);
     column_ = pool_.element(1, kColumns);
     k_ = pool_.named(VarKind::loop, "k", kColumns);
@@ -38,7 +39,8 @@ class Program {
   };
   Operation random_operation() {
     const auto last = static_cast<std::int64_t>(values_.size()) - 1;
-    return {static_cast<int>(random_.between(0, 8)), static_cast<std::size_t>(random_.between(0, last)), static_cast<std::size_t>(random_.between(0, last))};
+    return {static_cast<int>(random_.between(0, 8)), static_cast<std::size_t>(random_.between(0, last)),
+            static_cast<std::size_t>(random_.between(0, last))};
   }
 
   TermId at(std::size_t value, IndexId row, IndexId column) {
@@ -50,21 +52,30 @@ class Program {
 
   TermId apply(const Operation& op, IndexId row, IndexId column) {
     switch (op.kind) {
-      case 0: return pool_.add(at(op.a, row, column), at(op.b, row, column));
-      case 1: return pool_.mul(at(op.a, row, column), at(op.b, row, column));
-      case 2: return pool_.apply(Function::exp, {pool_.scale(at(op.a, row, column), Rational(1, 8))});
+      case 0:
+        return pool_.add(at(op.a, row, column), at(op.b, row, column));
+      case 1:
+        return pool_.mul(at(op.a, row, column), at(op.b, row, column));
+      case 2:
+        return pool_.apply(Function::exp, {pool_.scale(at(op.a, row, column), Rational(1, 8))});
       case 3: {  // softmax-like denominator
         const TermId e = pool_.apply(Function::exp, {pool_.scale(at(op.a, row, pool_.index_var(k_)), Rational(1, 8))});
         return pool_.mul(at(op.b, row, column), pool_.inverse(pool_.reduce(Reduction::sum, {k_}, e)));
       }
-      case 4: return product(op, row, column, 0, kColumns);
-      case 5: return pool_.reduce(Reduction::max, {k_}, at(op.a, row, pool_.index_var(k_)));
+      case 4:
+        return product(op, row, column, 0, kColumns);
+      case 5:
+        return pool_.reduce(Reduction::max, {k_}, at(op.a, row, pool_.index_var(k_)));
       case 6: {  // causal mask
         const TermId below = pool_.range(pool_.index_sub(column, row), -kUnbounded, 0);
         return pool_.mul(below, at(op.a, row, column));
       }
-      case 7: return pool_.mul(pool_.access(scale_, {}), pool_.scale(at(op.a, row, column), Rational(random_.between(1, 3), 2)));
-      default: return pool_.inverse(pool_.add(pool_.mul(at(op.a, row, column), at(op.a, row, column)), pool_.constant(Rational(1, 2))));
+      case 7:
+        return pool_.mul(pool_.access(scale_, {}),
+                         pool_.scale(at(op.a, row, column), Rational(random_.between(1, 3), 2)));
+      default:
+        return pool_.inverse(
+            pool_.add(pool_.mul(at(op.a, row, column), at(op.a, row, column)), pool_.constant(Rational(1, 2))));
     }
   }
 
@@ -91,7 +102,8 @@ class Program {
   TermId plan(const Operation& op) {
     const VarId r = pool_.named(VarKind::mesh, "r", 2), t = pool_.named(VarKind::mesh, "t", 3);
     IndexId row = pool_.index_linear(pool_.index_var(r), kRows / 2, pool_.index_var(pool_.element(0, kRows / 2)), 1);
-    IndexId column = pool_.index_linear(pool_.index_var(t), kColumns / 3, pool_.index_var(pool_.element(1, kColumns / 3)), 1);
+    IndexId column =
+        pool_.index_linear(pool_.index_var(t), kColumns / 3, pool_.index_var(pool_.element(1, kColumns / 3)), 1);
     if (random_.chance(20)) row = pool_.index_mod(pool_.index_scale(row, 1, 1), kRows);
     if (random_.chance(20)) column = pool_.index_linear(column, -1, pool_.index_constant(0), 0, kColumns - 1);
     switch (random_.between(0, 5)) {
@@ -107,11 +119,17 @@ class Program {
       }
       case 2: {  // two pieces
         const TermId low = pool_.range(row, -kUnbounded, 1);
-        return pool_.add(pool_.mul(low, apply(op, row, column)), pool_.mul(pool_.complement(low), apply(random_.chance(60) ? op : random_operation(), row, column)));
+        return pool_.add(
+            pool_.mul(low, apply(op, row, column)),
+            pool_.mul(pool_.complement(low), apply(random_.chance(60) ? op : random_operation(), row, column)));
       }
-      case 3: return pool_.add(apply(op, row, column), pool_.scale(apply(random_operation(), row, column), Rational(random_.between(-1, 1))));
-      case 4: return pool_.mul(apply(op, row, column), at(op.b, row, column));
-      default: break;
+      case 3:
+        return pool_.add(apply(op, row, column),
+                         pool_.scale(apply(random_operation(), row, column), Rational(random_.between(-1, 1))));
+      case 4:
+        return pool_.mul(apply(op, row, column), at(op.b, row, column));
+      default:
+        break;
     }
     return apply(op, row, column);
   }

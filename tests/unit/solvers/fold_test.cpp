@@ -59,11 +59,13 @@ TEST_F(FoldTest, DistancesFoldInEitherOrientation) {
 }
 
 TEST_F(FoldTest, OppositeDistancesAreNotTheSameValue) {
-  const TermId defined = folder_.define("v", pool_.apply(Function::tanh, {pool_.add(x(), pool_.mul(slope(), distance()))}));
+  const TermId defined =
+      folder_.define("v", pool_.apply(Function::tanh, {pool_.add(x(), pool_.mul(slope(), distance()))}));
   ASSERT_TRUE(folder_.is_folded(defined));
   const TermId opposite = pool_.apply(Function::tanh, {pool_.sub(x(), pool_.mul(slope(), distance()))});
   for (VarId rank : {old_rank_, young_rank_})
-    for (VarId dimension : {row_, column_}) EXPECT_FALSE(folder_.is_folded(folder_.fold(shard(opposite, dimension, rank))));
+    for (VarId dimension : {row_, column_})
+      EXPECT_FALSE(folder_.is_folded(folder_.fold(shard(opposite, dimension, rank))));
 }
 
 }  // namespace

@@ -72,13 +72,17 @@ TEST_F(FunctionsTest, InverseOfASumPullsOutWhatAllTermsShare) {
 TEST_F(FunctionsTest, InverseOfAMultipleIsAMultipleOfTheInverse) {
   const TermId z = pool_.access(pool_.new_tensor({"z", {}, false, 0}), {});
   const TermId w = pool_.access(pool_.new_tensor({"w", {}, false, 0}), {});
-  const std::vector<TermId> factors{x_, y_, z, w, exp(x_), exp(pool_.mul(x_, y_)), sqrt(z), pool_.inverse(w), pool_.integer_power(w, -3), negate(z)};
-  const std::vector<TermId> sums{pool_.sub(x_, z), pool_.sub(exp(y_), z), pool_.sub(pool_.mul(x_, y_), number(3)), pool_.sub(sqrt(x_), exp(z)),
+  const std::vector<TermId> factors{
+      x_, y_, z, w, exp(x_), exp(pool_.mul(x_, y_)), sqrt(z), pool_.inverse(w), pool_.integer_power(w, -3), negate(z)};
+  const std::vector<TermId> sums{pool_.sub(x_, z), pool_.sub(exp(y_), z), pool_.sub(pool_.mul(x_, y_), number(3)),
+                                 pool_.sub(sqrt(x_), exp(z)),
                                  pool_.add(negate(pool_.mul(x_, x_)), pool_.mul(z, exp(y_)))};
   for (TermId f : factors)
     for (TermId q : sums) {
-      EXPECT_EQ(pool_.inverse(pool_.mul(f, q)), pool_.mul(pool_.inverse(f), pool_.inverse(q))) << pool_.to_string(f) << " * " << pool_.to_string(q);
-      EXPECT_EQ(pool_.inverse(pool_.mul(pool_.scale(f, Rational(-2, 3)), q)), pool_.scale(pool_.mul(pool_.inverse(f), pool_.inverse(q)), Rational(-3, 2)));
+      EXPECT_EQ(pool_.inverse(pool_.mul(f, q)), pool_.mul(pool_.inverse(f), pool_.inverse(q)))
+          << pool_.to_string(f) << " * " << pool_.to_string(q);
+      EXPECT_EQ(pool_.inverse(pool_.mul(pool_.scale(f, Rational(-2, 3)), q)),
+                pool_.scale(pool_.mul(pool_.inverse(f), pool_.inverse(q)), Rational(-3, 2)));
     }
 }
 
@@ -88,7 +92,8 @@ TEST_F(FunctionsTest, SignOfAnInverseDoesNotDependOnTheOrderOfTerms) {
   const auto at = [&](std::int64_t i) { return pool_.access(a, {pool_.index_constant(i)}); };
   at(1);
   at(0);  // the younger one
-  const TermId p = pool_.sub(pool_.scale(at(0), Rational(2)), at(1)), q = pool_.sub(pool_.scale(at(1), Rational(2)), at(0));
+  const TermId p = pool_.sub(pool_.scale(at(0), Rational(2)), at(1)),
+               q = pool_.sub(pool_.scale(at(1), Rational(2)), at(0));
   const auto coefficient = [&](TermId term) { return pool_.monomials_of(term)[0].coefficient; };
   EXPECT_EQ(coefficient(pool_.inverse(p)), coefficient(pool_.inverse(q)));
 }

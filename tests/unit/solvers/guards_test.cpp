@@ -10,8 +10,12 @@ constexpr std::int64_t kInf = kUnbounded;
 
 class GuardsTest : public ::testing::Test {
  protected:
-  IndexId var(const char* name, std::int64_t extent) { return pool_.index_var(pool_.named(VarKind::loop, name, extent)); }
-  IndexId linear(std::int64_t ka, IndexId a, std::int64_t kb, IndexId b, std::int64_t c = 0) { return pool_.index_linear(a, ka, b, kb, c); }
+  IndexId var(const char* name, std::int64_t extent) {
+    return pool_.index_var(pool_.named(VarKind::loop, name, extent));
+  }
+  IndexId linear(std::int64_t ka, IndexId a, std::int64_t kb, IndexId b, std::int64_t c = 0) {
+    return pool_.index_linear(a, ka, b, kb, c);
+  }
   TermId range(IndexId e, std::int64_t lo, std::int64_t hi) { return pool_.range(e, lo, hi); }
   TermId all(std::vector<TermId> guards) {
     TermId product = pool_.one();
@@ -119,9 +123,10 @@ TEST_F(GuardsTest, AdjacentRangesMerge) {
   const IndexId x = var("x", 100);
   EXPECT_EQ(pool_.add(range(x, 3, 9), range(x, 10, 20)), range(x, 3, 20));
   EXPECT_EQ(pool_.sum({range(x, 50, kInf), range(x, -kInf, 9), range(x, 10, 49)}), pool_.one());
-  EXPECT_NE(pool_.add(range(x, 3, 9), range(x, 11, 20)), range(x, 3, 20));                             // a gap
-  EXPECT_NE(pool_.add(range(x, 3, 10), range(x, 10, 20)), range(x, 3, 20));                            // counted twice
-  EXPECT_NE(pool_.add(range(x, 3, 9), pool_.scale(range(x, 10, 20), Rational(2))), range(x, 3, 20));  // other coefficients
+  EXPECT_NE(pool_.add(range(x, 3, 9), range(x, 11, 20)), range(x, 3, 20));   // a gap
+  EXPECT_NE(pool_.add(range(x, 3, 10), range(x, 10, 20)), range(x, 3, 20));  // counted twice
+  EXPECT_NE(pool_.add(range(x, 3, 9), pool_.scale(range(x, 10, 20), Rational(2))),
+            range(x, 3, 20));  // other coefficients
   const TensorId w = pool_.new_tensor({"w", {100}, false, 0});
   const TermId a = pool_.access(w, {x}), b = pool_.access(w, {pool_.index_scale(x, 1, 1)});
   EXPECT_EQ(pool_.add(pool_.mul(a, range(x, -kInf, 9)), pool_.mul(a, range(x, 10, kInf))), a);
@@ -146,14 +151,17 @@ TEST_F(GuardsTest, CasesSeeTheirPiece) {
   const IndexId x = var("x", 100);
   const TermId value = pool_.add(pool_.scale(range(x, 3, 9), Rational(5)), pool_.scale(range(x, 7, 20), Rational(2)));
   std::vector<Rational> seen;
-  const TermId same = pool_.by_cases_under({value}, {}, [&](const std::vector<TermId>& pieces, const std::vector<TermId>& guards) {
-    EXPECT_EQ(guards.size(), 1U);
-    EXPECT_EQ(pool_.mul(guards[0], pieces[0]), pool_.mul(guards[0], value));
-    seen.push_back(pool_.as_constant(pieces[0]).value());
-    return pieces[0];
-  });
+  const TermId same =
+      pool_.by_cases_under({value}, {}, [&](const std::vector<TermId>& pieces, const std::vector<TermId>& guards) {
+        EXPECT_EQ(guards.size(), 1U);
+        EXPECT_EQ(pool_.mul(guards[0], pieces[0]), pool_.mul(guards[0], value));
+        seen.push_back(pool_.as_constant(pieces[0]).value());
+        return pieces[0];
+      });
   EXPECT_EQ(seen, (std::vector<Rational>{0, 5, 7, 2, 0}));
-  const auto piece = [&](std::int64_t k, std::int64_t lo, std::int64_t hi) { return pool_.scale(range(x, lo, hi), Rational(k)); };
+  const auto piece = [&](std::int64_t k, std::int64_t lo, std::int64_t hi) {
+    return pool_.scale(range(x, lo, hi), Rational(k));
+  };
   EXPECT_EQ(same, pool_.sum({piece(5, 3, 6), piece(7, 7, 9), piece(2, 10, 20)}));
 }
 

@@ -19,7 +19,8 @@ class IndexGenerator {
       vars_.push_back(pool.named(VarKind::loop, "v" + std::to_string(i) + "_" + std::to_string(extent), extent));
     }
     ids_ = pool.new_tensor({"ids", {8}, true, random_.pick(small) + 1});
-    divisors_ = large ? std::vector<std::int64_t>{2, 3, 4, 8, 16, 60, 64, 1000, 4096, 16032} : std::vector<std::int64_t>{2, 2, 3, 4, 4, 6, 8, 12, 16, 24};
+    divisors_ = large ? std::vector<std::int64_t>{2, 3, 4, 8, 16, 60, 64, 1000, 4096, 16032}
+                      : std::vector<std::int64_t>{2, 2, 3, 4, 4, 6, 8, 12, 16, 24};
     for (VarId v : vars_) divisors_.push_back(pool.var(v).extent);
   }
 
@@ -32,16 +33,21 @@ class IndexGenerator {
   }
 
  private:
-  std::int64_t coefficient() { return random_.chance(50) ? random_.pick(divisors_) * (random_.chance(80) ? 1 : -1) : random_.between(-6, 6); }
+  std::int64_t coefficient() {
+    return random_.chance(50) ? random_.pick(divisors_) * (random_.chance(80) ? 1 : -1) : random_.between(-6, 6);
+  }
 
   Index fresh(int depth) {
     if (!made_.empty() && random_.chance(25)) return random_.pick(made_);
-    if (depth == 0 || random_.chance(10)) return random_.chance(85) ? variable(random_.pick(vars_)) : number(random_.between(-20, 20));
+    if (depth == 0 || random_.chance(10))
+      return random_.chance(85) ? variable(random_.pick(vars_)) : number(random_.between(-20, 20));
     switch (random_.between(0, 9)) {
       case 0:
-      case 1: return div(any(depth - 1), random_.pick(divisors_));
+      case 1:
+        return div(any(depth - 1), random_.pick(divisors_));
       case 2:
-      case 3: return mod(any(depth - 1), random_.pick(divisors_));
+      case 3:
+        return mod(any(depth - 1), random_.pick(divisors_));
       case 4: {  // digits put together again, perhaps wrongly
         const Index e = any(depth - 1);
         const std::int64_t c = random_.pick(divisors_), k = random_.between(1, 3);
@@ -50,7 +56,9 @@ class IndexGenerator {
       case 5: {  // three digits
         const Index e = any(depth - 1);
         const std::int64_t c = random_.pick(divisors_), m = random_.pick(divisors_);
-        return linear(random_.between(-1, 1), {{1, mod(e, c)}, {c, mod(div(e, c), m)}, {c * m, random_.chance(50) ? div(div(e, c), m) : div(e, c * m)}});
+        return linear(
+            random_.between(-1, 1),
+            {{1, mod(e, c)}, {c, mod(div(e, c), m)}, {c * m, random_.chance(50) ? div(div(e, c), m) : div(e, c * m)}});
       }
       case 6: {  // e - c*(e div c)
         const Index e = any(depth - 1);
@@ -95,16 +103,22 @@ void fuzz(int cases, bool large) {
     const IndexNode& node = pool.index(e);
     for (const Assignment& values : assignments(pool, generator.vars(), 100, random)) {
       const std::int64_t expected = evaluate(raw, values, contents);
-      ASSERT_EQ(expected, evaluate(pool, e, values, contents)) << "seed " << seed << ": " << to_string(pool, raw) << " -> " << pool.to_string(e);
+      ASSERT_EQ(expected, evaluate(pool, e, values, contents))
+          << "seed " << seed << ": " << to_string(pool, raw) << " -> " << pool.to_string(e);
       ASSERT_TRUE(node.lo <= expected && expected <= node.hi)
-          << "seed " << seed << ": " << expected << " not in [" << node.lo << ", " << node.hi << "]: " << pool.to_string(e);
+          << "seed " << seed << ": " << expected << " not in [" << node.lo << ", " << node.hi
+          << "]: " << pool.to_string(e);
     }
   }
   EXPECT_LE(overflows, (last_seed(cases) - first_seed() + 1) / 1000);
 }
 
-TEST(IndexFuzz, SmallExtents) { fuzz(20'000, false); }
-TEST(IndexFuzz, LargeExtents) { fuzz(20'000, true); }
+TEST(IndexFuzz, SmallExtents) {
+  fuzz(20'000, false);
+}
+TEST(IndexFuzz, LargeExtents) {
+  fuzz(20'000, true);
+}
 
 TEST(IndexFuzz, SubstitutionIsEvaluationElsewhere) {
   auto owned = std::make_unique<TermPool>();

@@ -9,11 +9,15 @@ namespace {
 
 class IndexTest : public ::testing::Test {
  protected:
-  IndexId var(const char* name, std::int64_t extent) { return pool_.index_var(pool_.named(VarKind::loop, name, extent)); }
+  IndexId var(const char* name, std::int64_t extent) {
+    return pool_.index_var(pool_.named(VarKind::loop, name, extent));
+  }
   IndexId div(IndexId e, std::int64_t c) { return pool_.index_div(e, c); }
   IndexId mod(IndexId e, std::int64_t c) { return pool_.index_mod(e, c); }
   IndexId number(std::int64_t c) { return pool_.index_constant(c); }
-  IndexId linear(std::int64_t ka, IndexId a, std::int64_t kb, IndexId b, std::int64_t c = 0) { return pool_.index_linear(a, ka, b, kb, c); }
+  IndexId linear(std::int64_t ka, IndexId a, std::int64_t kb, IndexId b, std::int64_t c = 0) {
+    return pool_.index_linear(a, ka, b, kb, c);
+  }
 
   TermPool pool_;
 };
@@ -47,8 +51,8 @@ TEST_F(IndexTest, DivisionsOfScaledSums) {
   EXPECT_EQ(div(linear(4, r, 1, low, 8), 4), pool_.index_scale(r, 1, 2));
   EXPECT_NE(div(linear(4, r, 1, five), 4), r);  // five may be 4
   EXPECT_NE(mod(linear(4, r, 1, five), 4), five);
-  EXPECT_NE(div(linear(4, r, 1, low, 1), 4), r);  // low + 1 may be 4
-  EXPECT_NE(div(linear(4, r, -1, low), 4), r);    // may be below
+  EXPECT_NE(div(linear(4, r, 1, low, 1), 4), r);                           // low + 1 may be 4
+  EXPECT_NE(div(linear(4, r, -1, low), 4), r);                             // may be below
   EXPECT_EQ(div(linear(12, r, 4, low), 8), div(linear(3, r, 1, low), 2));  // a common factor leaves
   EXPECT_EQ(mod(linear(12, r, 4, low), 8), pool_.index_scale(mod(linear(3, r, 1, low), 2), 4));
 }

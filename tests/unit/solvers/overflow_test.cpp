@@ -15,7 +15,9 @@ constexpr std::int64_t kBig = std::int64_t{1} << 61;
 
 class OverflowTest : public ::testing::Test {
  protected:
-  IndexId var(const char* name, std::int64_t extent) { return pool_.index_var(pool_.named(VarKind::loop, name, extent)); }
+  IndexId var(const char* name, std::int64_t extent) {
+    return pool_.index_var(pool_.named(VarKind::loop, name, extent));
+  }
   TermPool pool_;
 };
 
@@ -40,7 +42,8 @@ TEST_F(OverflowTest, LeastInteger) {
 TEST_F(OverflowTest, DivisorsAndNestedDivisions) {
   const IndexId x = var("x", 1'000'000'007);
   // (x div a) div b = x div (a*b) only where a*b fits.
-  const IndexId nested = pool_.index_div(pool_.index_scale(pool_.index_div(pool_.index_scale(x, 3, 1), std::int64_t{1} << 29), 1, 5), kBig);
+  const IndexId nested = pool_.index_div(
+      pool_.index_scale(pool_.index_div(pool_.index_scale(x, 3, 1), std::int64_t{1} << 29), 1, 5), kBig);
   Assignment values;
   values.set(pool_.named(VarKind::loop, "x", 1'000'000'007), 1'000'000'006);
   EXPECT_EQ(evaluate(pool_, nested, values, hashed_contents(pool_, 1)), 0);
@@ -135,9 +138,13 @@ TEST_F(OverflowTest, ExponentOfLogarithm) {
 
 TEST_F(OverflowTest, ExtentsOfMergedVariables) {
   const TensorId w = pool_.new_tensor({"w", {kBig}, false, 0});
-  const VarId a = pool_.named(VarKind::loop, "a", std::int64_t{1} << 40), b = pool_.named(VarKind::loop, "b", std::int64_t{1} << 30);
-  EXPECT_THROW(pool_.reduce(Reduction::sum, {a, b}, pool_.access(w, {pool_.index_linear(pool_.index_var(a), std::int64_t{1} << 30, pool_.index_var(b), 1)})),
-               std::overflow_error);
+  const VarId a = pool_.named(VarKind::loop, "a", std::int64_t{1} << 40),
+              b = pool_.named(VarKind::loop, "b", std::int64_t{1} << 30);
+  EXPECT_THROW(
+      pool_.reduce(
+          Reduction::sum, {a, b},
+          pool_.access(w, {pool_.index_linear(pool_.index_var(a), std::int64_t{1} << 30, pool_.index_var(b), 1)})),
+      std::overflow_error);
   EXPECT_THROW(pool_.reduce(Reduction::sum, {a, b}, pool_.one()), std::overflow_error);  // 2^70 times 1
 }
 

@@ -14,8 +14,12 @@ namespace {
 constexpr double kUndefined = std::numeric_limits<double>::quiet_NaN();
 constexpr double kNear = 1e-3;
 
-Index make(RawIndex e) { return std::make_shared<const RawIndex>(std::move(e)); }
-Term make(RawTerm t) { return std::make_shared<const RawTerm>(std::move(t)); }
+Index make(RawIndex e) {
+  return std::make_shared<const RawIndex>(std::move(e));
+}
+Term make(RawTerm t) {
+  return std::make_shared<const RawTerm>(std::move(t));
+}
 
 // Textbook definitions, apart from the ones the pool uses.
 std::int64_t floor_division(std::int64_t a, std::int64_t b) {
@@ -26,7 +30,9 @@ std::int64_t floor_division(std::int64_t a, std::int64_t b) {
 
 }  // namespace
 
-Index number(std::int64_t value) { return linear(value, {}); }
+Index number(std::int64_t value) {
+  return linear(value, {});
+}
 
 Index variable(VarId var) {
   RawIndex e;
@@ -55,8 +61,12 @@ Index division(RawIndex::Kind kind, Index inner, std::int64_t divisor) {
 }
 }  // namespace
 
-Index div(Index e, std::int64_t divisor) { return division(RawIndex::Kind::div, std::move(e), divisor); }
-Index mod(Index e, std::int64_t divisor) { return division(RawIndex::Kind::mod, std::move(e), divisor); }
+Index div(Index e, std::int64_t divisor) {
+  return division(RawIndex::Kind::div, std::move(e), divisor);
+}
+Index mod(Index e, std::int64_t divisor) {
+  return division(RawIndex::Kind::mod, std::move(e), divisor);
+}
 
 Index load(TensorId tensor, std::vector<Index> indices) {
   RawIndex e;
@@ -105,8 +115,12 @@ Term compound(RawTerm::Kind kind, std::vector<Term> parts) {
 }
 }  // namespace
 
-Term add(std::vector<Term> parts) { return compound(RawTerm::Kind::add, std::move(parts)); }
-Term multiply(std::vector<Term> parts) { return compound(RawTerm::Kind::multiply, std::move(parts)); }
+Term add(std::vector<Term> parts) {
+  return compound(RawTerm::Kind::add, std::move(parts));
+}
+Term multiply(std::vector<Term> parts) {
+  return compound(RawTerm::Kind::multiply, std::move(parts));
+}
 Term select(Term condition, Term then, Term otherwise) {
   return compound(RawTerm::Kind::select, {std::move(condition), std::move(then), std::move(otherwise)});
 }
@@ -130,13 +144,16 @@ Term reduce(Reduction reduction, std::vector<VarId> bound, Term body) {
 
 std::int64_t evaluate(const Index& e, const Assignment& values, const TensorContents& contents) {
   switch (e->kind) {
-    case RawIndex::Kind::variable: return values.at(e->var);
+    case RawIndex::Kind::variable:
+      return values.at(e->var);
     case RawIndex::Kind::linear: {
       std::int64_t total = e->constant;
-      for (std::size_t i = 0; i < e->parts.size(); ++i) total = ir::checked_add(total, ir::checked_mul(e->coefficients[i], evaluate(e->parts[i], values, contents)));
+      for (std::size_t i = 0; i < e->parts.size(); ++i)
+        total = ir::checked_add(total, ir::checked_mul(e->coefficients[i], evaluate(e->parts[i], values, contents)));
       return total;
     }
-    case RawIndex::Kind::div: return floor_division(evaluate(e->parts[0], values, contents), e->divisor);
+    case RawIndex::Kind::div:
+      return floor_division(evaluate(e->parts[0], values, contents), e->divisor);
     case RawIndex::Kind::mod: {
       const std::int64_t x = evaluate(e->parts[0], values, contents);
       return x - e->divisor * floor_division(x, e->divisor);
@@ -157,40 +174,61 @@ double apply_function(Function function, const std::vector<double>& x) {
     if (std::isnan(a)) return kUndefined;
   const auto near_zero = [](double a) { return std::fabs(a) < kNear; };
   switch (function) {
-    case Function::exp: return std::isfinite(x[0]) && std::fabs(x[0]) > 30 ? kUndefined : std::exp(x[0]);
-    case Function::log: return x[0] < kNear ? kUndefined : std::log(x[0]);
-    case Function::sqrt: return x[0] < kNear ? kUndefined : std::sqrt(x[0]);
-    case Function::inverse: return near_zero(x[0]) ? kUndefined : 1 / x[0];
-    case Function::tanh: return std::tanh(x[0]);
-    case Function::erf: return std::erf(x[0]);
-    case Function::sigmoid: return 1 / (1 + std::exp(-x[0]));
-    case Function::sin: return std::fabs(x[0]) > 1000 ? kUndefined : std::sin(x[0]);
-    case Function::cos: return std::fabs(x[0]) > 1000 ? kUndefined : std::cos(x[0]);
-    case Function::abs: return std::fabs(x[0]);
-    case Function::power: return near_zero(x[0]) || std::isinf(x[0]) ? kUndefined : std::pow(x[0], x[1]);
-    case Function::max: return *std::max_element(x.begin(), x.end());
-    case Function::negative_infinity: return -std::numeric_limits<double>::infinity();
-    case Function::less: return near_zero(x[0]) && x[0] != 0 ? kUndefined : x[0] < 0 ? 1 : 0;
-    case Function::less_equal: return near_zero(x[0]) && x[0] != 0 ? kUndefined : x[0] <= 0 ? 1 : 0;
-    case Function::equal_real: return near_zero(x[0]) && x[0] != 0 ? kUndefined : x[0] == 0 ? 1 : 0;
-    case Function::count_: break;
+    case Function::exp:
+      return std::isfinite(x[0]) && std::fabs(x[0]) > 30 ? kUndefined : std::exp(x[0]);
+    case Function::log:
+      return x[0] < kNear ? kUndefined : std::log(x[0]);
+    case Function::sqrt:
+      return x[0] < kNear ? kUndefined : std::sqrt(x[0]);
+    case Function::inverse:
+      return near_zero(x[0]) ? kUndefined : 1 / x[0];
+    case Function::tanh:
+      return std::tanh(x[0]);
+    case Function::erf:
+      return std::erf(x[0]);
+    case Function::sigmoid:
+      return 1 / (1 + std::exp(-x[0]));
+    case Function::sin:
+      return std::fabs(x[0]) > 1000 ? kUndefined : std::sin(x[0]);
+    case Function::cos:
+      return std::fabs(x[0]) > 1000 ? kUndefined : std::cos(x[0]);
+    case Function::abs:
+      return std::fabs(x[0]);
+    case Function::power:
+      return near_zero(x[0]) || std::isinf(x[0]) ? kUndefined : std::pow(x[0], x[1]);
+    case Function::max:
+      return *std::max_element(x.begin(), x.end());
+    case Function::negative_infinity:
+      return -std::numeric_limits<double>::infinity();
+    case Function::less:
+      return near_zero(x[0]) && x[0] != 0 ? kUndefined : x[0] < 0 ? 1 : 0;
+    case Function::less_equal:
+      return near_zero(x[0]) && x[0] != 0 ? kUndefined : x[0] <= 0 ? 1 : 0;
+    case Function::equal_real:
+      return near_zero(x[0]) && x[0] != 0 ? kUndefined : x[0] == 0 ? 1 : 0;
+    case Function::count_:
+      break;
   }
   SHARDPROOF_CHECK(false);
 }
 
 // Values that another spelling might take a difference of are kept small, so that rounding does not decide.
-double capped(double x) { return std::isfinite(x) && std::fabs(x) > 1e4 ? kUndefined : x; }
+double capped(double x) {
+  return std::isfinite(x) && std::fabs(x) > 1e4 ? kUndefined : x;
+}
 
 double evaluate_in(const TermPool& pool, const Term& term, Assignment& values, const TensorContents& contents) {
   const auto part = [&](std::size_t i) { return capped(evaluate_in(pool, term->parts[i], values, contents)); };
   switch (term->kind) {
-    case RawTerm::Kind::constant: return static_cast<double>(term->number.num) / static_cast<double>(term->number.den);
+    case RawTerm::Kind::constant:
+      return static_cast<double>(term->number.num) / static_cast<double>(term->number.den);
     case RawTerm::Kind::access: {
       std::vector<std::int64_t> indices;
       for (const Index& i : term->indices) indices.push_back(evaluate(i, values, contents));
       return contents.real(term->tensor, indices);
     }
-    case RawTerm::Kind::value: return static_cast<double>(evaluate(term->indices[0], values, contents));
+    case RawTerm::Kind::value:
+      return static_cast<double>(evaluate(term->indices[0], values, contents));
     case RawTerm::Kind::range: {
       const std::int64_t e = evaluate(term->indices[0], values, contents);
       return (term->lo == -kUnbounded || term->lo <= e) && (term->hi == kUnbounded || e <= term->hi) ? 1 : 0;
@@ -229,8 +267,10 @@ double evaluate_in(const TermPool& pool, const Term& term, Assignment& values, c
       const auto enumerate = [&](const auto& self, std::size_t depth) -> void {
         if (depth == term->bound.size()) {
           const double x = part(0);
-          if (std::isnan(x) || std::isnan(total)) total = kUndefined;
-          else total = term->reduction == Reduction::sum ? total + x : std::max(total, x);
+          if (std::isnan(x) || std::isnan(total))
+            total = kUndefined;
+          else
+            total = term->reduction == Reduction::sum ? total + x : std::max(total, x);
           return;
         }
         for (std::int64_t i = 0; i < pool.var(term->bound[depth]).extent; ++i) {
@@ -268,14 +308,18 @@ Term replace(const Term& term, VarId var, const Index& to) {
 
 IndexId build(TermPool& pool, const Index& e) {
   switch (e->kind) {
-    case RawIndex::Kind::variable: return pool.index_var(e->var);
+    case RawIndex::Kind::variable:
+      return pool.index_var(e->var);
     case RawIndex::Kind::linear: {
       IndexId total = pool.index_constant(e->constant);
-      for (std::size_t i = 0; i < e->parts.size(); ++i) total = pool.index_linear(total, 1, build(pool, e->parts[i]), e->coefficients[i]);
+      for (std::size_t i = 0; i < e->parts.size(); ++i)
+        total = pool.index_linear(total, 1, build(pool, e->parts[i]), e->coefficients[i]);
       return total;
     }
-    case RawIndex::Kind::div: return pool.index_div(build(pool, e->parts[0]), e->divisor);
-    case RawIndex::Kind::mod: return pool.index_mod(build(pool, e->parts[0]), e->divisor);
+    case RawIndex::Kind::div:
+      return pool.index_div(build(pool, e->parts[0]), e->divisor);
+    case RawIndex::Kind::mod:
+      return pool.index_mod(build(pool, e->parts[0]), e->divisor);
     case RawIndex::Kind::load: {
       std::vector<IndexId> indices;
       for (const Index& i : e->parts) indices.push_back(build(pool, i));
@@ -289,37 +333,48 @@ TermId build(TermPool& pool, const Term& term) {
   std::vector<TermId> parts;
   for (const Term& p : term->parts) parts.push_back(build(pool, p));
   switch (term->kind) {
-    case RawTerm::Kind::constant: return pool.constant(term->number);
+    case RawTerm::Kind::constant:
+      return pool.constant(term->number);
     case RawTerm::Kind::access: {
       std::vector<IndexId> indices;
       for (const Index& i : term->indices) indices.push_back(build(pool, i));
       return pool.access(term->tensor, std::move(indices));
     }
-    case RawTerm::Kind::value: return pool.index_value(build(pool, term->indices[0]));
-    case RawTerm::Kind::range: return pool.range(build(pool, term->indices[0]), term->lo, term->hi);
-    case RawTerm::Kind::add: return pool.sum(parts);
+    case RawTerm::Kind::value:
+      return pool.index_value(build(pool, term->indices[0]));
+    case RawTerm::Kind::range:
+      return pool.range(build(pool, term->indices[0]), term->lo, term->hi);
+    case RawTerm::Kind::add:
+      return pool.sum(parts);
     case RawTerm::Kind::multiply: {
       TermId product = pool.one();
       for (TermId p : parts) product = pool.mul(product, p);
       return product;
     }
-    case RawTerm::Kind::select: return pool.add(pool.mul(parts[0], parts[1]), pool.mul(pool.complement(parts[0]), parts[2]));
-    case RawTerm::Kind::apply: return pool.apply(term->function, std::move(parts));
-    case RawTerm::Kind::reduce: return pool.reduce(term->reduction, term->bound, parts[0]);
+    case RawTerm::Kind::select:
+      return pool.add(pool.mul(parts[0], parts[1]), pool.mul(pool.complement(parts[0]), parts[2]));
+    case RawTerm::Kind::apply:
+      return pool.apply(term->function, std::move(parts));
+    case RawTerm::Kind::reduce:
+      return pool.reduce(term->reduction, term->bound, parts[0]);
   }
   SHARDPROOF_CHECK(false);
 }
 
 std::string to_string(const TermPool& pool, const Index& e) {
   switch (e->kind) {
-    case RawIndex::Kind::variable: return pool.var(e->var).name + "<" + std::to_string(pool.var(e->var).extent);
+    case RawIndex::Kind::variable:
+      return pool.var(e->var).name + "<" + std::to_string(pool.var(e->var).extent);
     case RawIndex::Kind::linear: {
       std::string text = std::to_string(e->constant);
-      for (std::size_t i = 0; i < e->parts.size(); ++i) text += " + " + std::to_string(e->coefficients[i]) + "*" + to_string(pool, e->parts[i]);
+      for (std::size_t i = 0; i < e->parts.size(); ++i)
+        text += " + " + std::to_string(e->coefficients[i]) + "*" + to_string(pool, e->parts[i]);
       return "(" + text + ")";
     }
-    case RawIndex::Kind::div: return to_string(pool, e->parts[0]) + "/" + std::to_string(e->divisor);
-    case RawIndex::Kind::mod: return to_string(pool, e->parts[0]) + "%" + std::to_string(e->divisor);
+    case RawIndex::Kind::div:
+      return to_string(pool, e->parts[0]) + "/" + std::to_string(e->divisor);
+    case RawIndex::Kind::mod:
+      return to_string(pool, e->parts[0]) + "%" + std::to_string(e->divisor);
     case RawIndex::Kind::load: {
       std::string text = pool.tensor(e->tensor).name + "[";
       for (const Index& i : e->parts) text += to_string(pool, i) + ",";
@@ -336,20 +391,27 @@ std::string to_string(const TermPool& pool, const Term& term) {
     return "(" + text + ")";
   };
   switch (term->kind) {
-    case RawTerm::Kind::constant: return ir::to_string(term->number);
+    case RawTerm::Kind::constant:
+      return ir::to_string(term->number);
     case RawTerm::Kind::access: {
       std::string text = pool.tensor(term->tensor).name + "[";
       for (const Index& i : term->indices) text += to_string(pool, i) + ",";
       return text + "]";
     }
-    case RawTerm::Kind::value: return to_string(pool, term->indices[0]);
+    case RawTerm::Kind::value:
+      return to_string(pool, term->indices[0]);
     case RawTerm::Kind::range:
-      return "[" + (term->lo == -kUnbounded ? "" : std::to_string(term->lo) + " <= ") + to_string(pool, term->indices[0]) +
-             (term->hi == kUnbounded ? "" : " <= " + std::to_string(term->hi)) + "]";
-    case RawTerm::Kind::add: return list(" + ");
-    case RawTerm::Kind::multiply: return list(" * ");
-    case RawTerm::Kind::select: return "select" + list(", ");
-    case RawTerm::Kind::apply: return "f" + std::to_string(static_cast<int>(term->function)) + list(", ");
+      return "[" + (term->lo == -kUnbounded ? "" : std::to_string(term->lo) + " <= ") +
+             to_string(pool, term->indices[0]) + (term->hi == kUnbounded ? "" : " <= " + std::to_string(term->hi)) +
+             "]";
+    case RawTerm::Kind::add:
+      return list(" + ");
+    case RawTerm::Kind::multiply:
+      return list(" * ");
+    case RawTerm::Kind::select:
+      return "select" + list(", ");
+    case RawTerm::Kind::apply:
+      return "f" + std::to_string(static_cast<int>(term->function)) + list(", ");
     case RawTerm::Kind::reduce: {
       std::string text = term->reduction == Reduction::sum ? "sum{" : "max{";
       for (VarId v : term->bound) text += pool.var(v).name + "<" + std::to_string(pool.var(v).extent) + " ";
@@ -372,10 +434,15 @@ std::uint64_t from_environment(const char* name) {
 }
 }  // namespace
 
-std::uint64_t first_seed() { return from_environment("SHARDPROOF_FUZZ_SEED"); }
-std::uint64_t last_seed(int cases) { return first_seed() + static_cast<std::uint64_t>(cases) * from_environment("SHARDPROOF_FUZZ_SCALE") - 1; }
+std::uint64_t first_seed() {
+  return from_environment("SHARDPROOF_FUZZ_SEED");
+}
+std::uint64_t last_seed(int cases) {
+  return first_seed() + static_cast<std::uint64_t>(cases) * from_environment("SHARDPROOF_FUZZ_SCALE") - 1;
+}
 
-std::vector<Assignment> assignments(const TermPool& pool, const std::vector<VarId>& vars, std::size_t limit, Random& random) {
+std::vector<Assignment> assignments(const TermPool& pool, const std::vector<VarId>& vars, std::size_t limit,
+                                    Random& random) {
   std::vector<Assignment> result;
   double count = 1;
   for (VarId v : vars) count *= static_cast<double>(pool.var(v).extent);

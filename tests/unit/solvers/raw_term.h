@@ -95,12 +95,13 @@ class Random {
   std::uint64_t state_;
 };
 
-// `cases` times SHARDPROOF_FUZZ_SCALE, for long runs outside the test suite (default 1). Seeds start at SHARDPROOF_FUZZ_SEED
-// (default 1), so that long runs can be divided.
+// `cases` times SHARDPROOF_FUZZ_SCALE, for long runs outside the test suite (default 1). Seeds start at
+// SHARDPROOF_FUZZ_SEED (default 1), so that long runs can be divided.
 std::uint64_t first_seed();
 std::uint64_t last_seed(int cases);
 
 // All assignments of the variables if there are at most `limit`, else `limit` random ones.
-std::vector<Assignment> assignments(const TermPool& pool, const std::vector<VarId>& vars, std::size_t limit, Random& random);
+std::vector<Assignment> assignments(const TermPool& pool, const std::vector<VarId>& vars, std::size_t limit,
+                                    Random& random);
 
 }  // namespace shardproof::solvers::testing

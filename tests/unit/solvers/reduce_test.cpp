@@ -24,7 +24,9 @@ class ReduceTest : public ::testing::Test {
   }
   Index v(VarId var) const { return variable(var); }
   Term at(TensorId tensor, Index e) const { return access(tensor, {std::move(e)}); }
-  Term masked(Term condition, Term then) const { return select(std::move(condition), std::move(then), apply(Function::negative_infinity, {})); }
+  Term masked(Term condition, Term then) const {
+    return select(std::move(condition), std::move(then), apply(Function::negative_infinity, {}));
+  }
 
   // The normal form, which has the value of the expression at every assignment of the free variables.
   TermId checked(const Term& raw) {
@@ -60,8 +62,11 @@ class ReduceTest : public ::testing::Test {
 
 TEST_F(ReduceTest, CoefficientsAndFreeFactorsLeave) {
   const VarId i = bound("i", 5), f = free("f", 3);
-  const TermId sum = checked(reduce(Reduction::sum, {i}, multiply({constant(Rational(2, 3)), at(a_, v(i)), at(b_, v(f))})));
-  EXPECT_EQ(sum, pool_.scale(pool_.mul(build(pool_, at(b_, v(f))), build(pool_, reduce(Reduction::sum, {i}, at(a_, v(i))))), Rational(2, 3)));
+  const TermId sum =
+      checked(reduce(Reduction::sum, {i}, multiply({constant(Rational(2, 3)), at(a_, v(i)), at(b_, v(f))})));
+  EXPECT_EQ(sum,
+            pool_.scale(pool_.mul(build(pool_, at(b_, v(f))), build(pool_, reduce(Reduction::sum, {i}, at(a_, v(i))))),
+                        Rational(2, 3)));
 }
 
 TEST_F(ReduceTest, VariablesThatDoNotOccurMultiply) {
@@ -70,17 +75,20 @@ TEST_F(ReduceTest, VariablesThatDoNotOccurMultiply) {
   EXPECT_EQ(checked(reduce(Reduction::sum, {i, j}, at(a_, v(i)))),
             pool_.scale(build(pool_, reduce(Reduction::sum, {i}, at(a_, v(i)))), Rational(7)));
   // a maximum does not multiply
-  EXPECT_EQ(checked(reduce(Reduction::max, {i, j}, at(a_, v(i)))), build(pool_, reduce(Reduction::max, {i}, at(a_, v(i)))));
+  EXPECT_EQ(checked(reduce(Reduction::max, {i, j}, at(a_, v(i)))),
+            build(pool_, reduce(Reduction::max, {i}, at(a_, v(i)))));
   EXPECT_EQ(checked(reduce(Reduction::max, {i, j}, constant(3))), pool_.constant(3));
 }
 
 TEST_F(ReduceTest, IndependentFactorsBecomeAProductOfSums) {
   const VarId i = bound("i", 5), j = bound("j", 7);
-  const TermId product = checked(reduce(Reduction::sum, {i, j}, multiply({at(a_, v(i)), at(b_, v(j)), range(v(j), 1, 5)})));
+  const TermId product =
+      checked(reduce(Reduction::sum, {i, j}, multiply({at(a_, v(i)), at(b_, v(j)), range(v(j), 1, 5)})));
   EXPECT_EQ(product, pool_.mul(build(pool_, reduce(Reduction::sum, {i}, at(a_, v(i)))),
                                build(pool_, reduce(Reduction::sum, {j}, multiply({at(b_, v(j)), range(v(j), 1, 5)})))));
   // one factor with both keeps them together
-  EXPECT_EQ(extents(checked(reduce(Reduction::sum, {i, j}, multiply({at(a_, v(i)), access(c_, {v(i), v(j)})})))), (Extents{5, 7}));
+  EXPECT_EQ(extents(checked(reduce(Reduction::sum, {i, j}, multiply({at(a_, v(i)), access(c_, {v(i), v(j)})})))),
+            (Extents{5, 7}));
   // (max over i, j of x_i * y_j is no product of maxima)
   EXPECT_EQ(extents(checked(reduce(Reduction::max, {i, j}, multiply({at(a_, v(i)), at(b_, v(j))})))), (Extents{5, 7}));
 }
@@ -90,7 +98,8 @@ TEST_F(ReduceTest, PowersStayInside) {
   const Term inner = reduce(Reduction::sum, {j}, access(c_, {v(i), v(j)}));
   const TermId squares = checked(reduce(Reduction::sum, {i}, multiply({inner, inner})));
   EXPECT_EQ(extents(squares), (Extents{4}));  // sum_i (sum_j)^2 is not sum_ij
-  EXPECT_NE(squares, build(pool_, reduce(Reduction::sum, {i, j}, multiply({access(c_, {v(i), v(j)}), access(c_, {v(i), v(j)})}))));
+  EXPECT_NE(squares, build(pool_, reduce(Reduction::sum, {i, j},
+                                         multiply({access(c_, {v(i), v(j)}), access(c_, {v(i), v(j)})}))));
 }
 
 // --- rule 2
@@ -101,12 +110,17 @@ TEST_F(ReduceTest, NestedReductionsOfOneKindFlatten) {
     const Term inner = reduce(op, {j}, access(c_, {v(i), v(j)}));
     EXPECT_EQ(checked(reduce(op, {i}, inner)), build(pool_, reduce(op, {i, j}, access(c_, {v(i), v(j)}))));
   }
-  EXPECT_EQ(checked(reduce(Reduction::sum, {i}, multiply({at(a_, v(i)), reduce(Reduction::sum, {j}, access(c_, {v(i), v(j)}))}))),
+  EXPECT_EQ(checked(reduce(Reduction::sum, {i},
+                           multiply({at(a_, v(i)), reduce(Reduction::sum, {j}, access(c_, {v(i), v(j)}))}))),
             build(pool_, reduce(Reduction::sum, {i, j}, multiply({at(a_, v(i)), access(c_, {v(i), v(j)})}))));
   // a sum of maxima, a maximum of sums, a maximum of a scaled maximum
-  EXPECT_EQ(extents(checked(reduce(Reduction::sum, {i}, reduce(Reduction::max, {j}, access(c_, {v(i), v(j)}))))), (Extents{4}));
-  EXPECT_EQ(extents(checked(reduce(Reduction::max, {i}, reduce(Reduction::sum, {j}, access(c_, {v(i), v(j)}))))), (Extents{4}));
-  EXPECT_EQ(extents(checked(reduce(Reduction::max, {i}, multiply({constant(-1), reduce(Reduction::max, {j}, access(c_, {v(i), v(j)}))})))), (Extents{4}));
+  EXPECT_EQ(extents(checked(reduce(Reduction::sum, {i}, reduce(Reduction::max, {j}, access(c_, {v(i), v(j)}))))),
+            (Extents{4}));
+  EXPECT_EQ(extents(checked(reduce(Reduction::max, {i}, reduce(Reduction::sum, {j}, access(c_, {v(i), v(j)}))))),
+            (Extents{4}));
+  EXPECT_EQ(extents(checked(reduce(Reduction::max, {i},
+                                   multiply({constant(-1), reduce(Reduction::max, {j}, access(c_, {v(i), v(j)}))})))),
+            (Extents{4}));
 }
 
 // --- rule 3
@@ -114,27 +128,33 @@ TEST_F(ReduceTest, NestedReductionsOfOneKindFlatten) {
 TEST_F(ReduceTest, EqualityGuardSubstitutes) {
   const VarId i = bound("i", 8), f = free("f", 8);
   // a gather: sum_i [i = f] A[i] = A[f]
-  EXPECT_EQ(checked(reduce(Reduction::sum, {i}, multiply({range(linear(0, {{1, v(i)}, {-1, v(f)}}), 0, 0), at(a_, v(i))}))),
-            build(pool_, at(a_, v(f))));
+  EXPECT_EQ(
+      checked(reduce(Reduction::sum, {i}, multiply({range(linear(0, {{1, v(i)}, {-1, v(f)}}), 0, 0), at(a_, v(i))}))),
+      build(pool_, at(a_, v(f))));
   // i = 7 - f
-  EXPECT_EQ(checked(reduce(Reduction::sum, {i}, multiply({range(linear(0, {{1, v(i)}, {1, v(f)}}), 7, 7), at(a_, v(i))}))),
-            build(pool_, at(a_, linear(7, {{-1, v(f)}}))));
+  EXPECT_EQ(
+      checked(reduce(Reduction::sum, {i}, multiply({range(linear(0, {{1, v(i)}, {1, v(f)}}), 7, 7), at(a_, v(i))}))),
+      build(pool_, at(a_, linear(7, {{-1, v(f)}}))));
 }
 
 TEST_F(ReduceTest, EqualityGuardKeepsTheExtent) {
   const VarId i = bound("i", 4), f = free("f", 8);
   // f is out of range half of the time
-  EXPECT_EQ(checked(reduce(Reduction::sum, {i}, multiply({range(linear(0, {{1, v(i)}, {-1, v(f)}}), 0, 0), at(a_, v(i))}))),
-            build(pool_, multiply({range(v(f), 0, 3), at(a_, v(f))})));
-  EXPECT_EQ(checked(reduce(Reduction::sum, {i}, multiply({range(linear(0, {{1, v(i)}, {-1, v(f)}}), 2, 2), at(a_, v(i))}))),
-            build(pool_, multiply({range(v(f), 0, 1), at(a_, linear(2, {{1, v(f)}}))})));
+  EXPECT_EQ(
+      checked(reduce(Reduction::sum, {i}, multiply({range(linear(0, {{1, v(i)}, {-1, v(f)}}), 0, 0), at(a_, v(i))}))),
+      build(pool_, multiply({range(v(f), 0, 3), at(a_, v(f))})));
+  EXPECT_EQ(
+      checked(reduce(Reduction::sum, {i}, multiply({range(linear(0, {{1, v(i)}, {-1, v(f)}}), 2, 2), at(a_, v(i))}))),
+      build(pool_, multiply({range(v(f), 0, 1), at(a_, linear(2, {{1, v(f)}}))})));
 }
 
 TEST_F(ReduceTest, GuardOfOneStrideSubstitutesTheQuotient) {
   const VarId i = bound("i", 8), f = free("f", 40);
   for (const std::int64_t k : {4, -4}) {
     // 0 <= f - 4i <= 3: i = f div 4, kept in range
-    const TermId picked = checked(reduce(Reduction::sum, {i}, multiply({range(linear(0, {{1, v(f)}, {k, v(i)}}), k < 0 ? 0 : 20, k < 0 ? 3 : 23), at(a_, v(i))})));
+    const TermId picked = checked(
+        reduce(Reduction::sum, {i},
+               multiply({range(linear(0, {{1, v(f)}, {k, v(i)}}), k < 0 ? 0 : 20, k < 0 ? 3 : 23), at(a_, v(i))})));
     EXPECT_EQ(pool_.node(picked).height, 0) << pool_.to_string(picked);
   }
 }
@@ -142,7 +162,8 @@ TEST_F(ReduceTest, GuardOfOneStrideSubstitutesTheQuotient) {
 TEST_F(ReduceTest, WiderAndNarrowerGuardsDoNotFixTheVariable) {
   const VarId i = bound("i", 8), f = free("f", 40);
   for (const std::int64_t width : {2, 3, 5, 8}) {
-    const TermId sum = checked(reduce(Reduction::sum, {i}, multiply({range(linear(0, {{1, v(f)}, {-4, v(i)}}), 0, width - 1), at(a_, v(i))})));
+    const TermId sum = checked(
+        reduce(Reduction::sum, {i}, multiply({range(linear(0, {{1, v(f)}, {-4, v(i)}}), 0, width - 1), at(a_, v(i))})));
     EXPECT_EQ(pool_.node(sum).height, 1) << width;
   }
 }
@@ -150,7 +171,9 @@ TEST_F(ReduceTest, WiderAndNarrowerGuardsDoNotFixTheVariable) {
 TEST_F(ReduceTest, EqualityWithTheVariableOnBothSidesIsNotSolved) {
   const VarId i = bound("i", 12), f = free("f", 12);
   // i + (i mod 5) = f has no unique shape; i would be replaced by a term of itself
-  const TermId sum = checked(reduce(Reduction::sum, {i}, multiply({range(linear(0, {{1, v(i)}, {1, mod(v(i), 5)}, {-1, v(f)}}), 0, 0), at(a_, v(i))})));
+  const TermId sum =
+      checked(reduce(Reduction::sum, {i},
+                     multiply({range(linear(0, {{1, v(i)}, {1, mod(v(i), 5)}, {-1, v(f)}}), 0, 0), at(a_, v(i))})));
   EXPECT_EQ(pool_.node(sum).height, 1);
 }
 
@@ -159,19 +182,31 @@ TEST_F(ReduceTest, EqualityWithTheVariableOnBothSidesIsNotSolved) {
 TEST_F(ReduceTest, GuardOnTheVariableAloneNarrows) {
   const VarId i = bound("i", 10);
   EXPECT_EQ(extents(checked(reduce(Reduction::sum, {i}, multiply({range(v(i), 3, 7), at(a_, v(i))})))), (Extents{5}));
-  EXPECT_EQ(extents(checked(reduce(Reduction::sum, {i}, multiply({range(v(i), -kUnbounded, 7), at(a_, v(i))})))), (Extents{8}));
-  EXPECT_EQ(extents(checked(reduce(Reduction::sum, {i}, multiply({range(v(i), 4, kUnbounded), at(a_, v(i))})))), (Extents{6}));
-  EXPECT_EQ(checked(reduce(Reduction::sum, {i}, multiply({range(v(i), 4, 4), at(a_, v(i))}))), build(pool_, at(a_, number(4))));
+  EXPECT_EQ(extents(checked(reduce(Reduction::sum, {i}, multiply({range(v(i), -kUnbounded, 7), at(a_, v(i))})))),
+            (Extents{8}));
+  EXPECT_EQ(extents(checked(reduce(Reduction::sum, {i}, multiply({range(v(i), 4, kUnbounded), at(a_, v(i))})))),
+            (Extents{6}));
+  EXPECT_EQ(checked(reduce(Reduction::sum, {i}, multiply({range(v(i), 4, 4), at(a_, v(i))}))),
+            build(pool_, at(a_, number(4))));
 }
 
 TEST_F(ReduceTest, GuardWithOthersNarrowsToWhatTheyAllow) {
   const VarId i = bound("i", 10), f = free("f", 4);
   // i <= f + 2: i <= 5 for every f, and the guard stays
-  const TermId sum = checked(reduce(Reduction::sum, {i}, multiply({range(linear(0, {{1, v(i)}, {-1, v(f)}}), -kUnbounded, 2), at(a_, v(i))})));
+  const TermId sum = checked(
+      reduce(Reduction::sum, {i}, multiply({range(linear(0, {{1, v(i)}, {-1, v(f)}}), -kUnbounded, 2), at(a_, v(i))})));
   EXPECT_EQ(extents(sum), (Extents{6}));
-  EXPECT_EQ(extents(checked(reduce(Reduction::sum, {i}, multiply({range(linear(0, {{2, v(i)}, {1, v(f)}}), 9, kUnbounded), at(a_, v(i))})))), (Extents{7}));
-  EXPECT_EQ(extents(checked(reduce(Reduction::sum, {i}, multiply({range(linear(0, {{-3, v(i)}, {1, v(f)}}), -10, kUnbounded), at(a_, v(i))})))), (Extents{5}));
-  EXPECT_EQ(extents(checked(reduce(Reduction::sum, {i}, multiply({range(linear(0, {{-3, v(i)}, {1, v(f)}}), -kUnbounded, -10), at(a_, v(i))})))), (Extents{6}));
+  EXPECT_EQ(extents(checked(reduce(Reduction::sum, {i},
+                                   multiply({range(linear(0, {{2, v(i)}, {1, v(f)}}), 9, kUnbounded), at(a_, v(i))})))),
+            (Extents{7}));
+  EXPECT_EQ(
+      extents(checked(reduce(Reduction::sum, {i},
+                             multiply({range(linear(0, {{-3, v(i)}, {1, v(f)}}), -10, kUnbounded), at(a_, v(i))})))),
+      (Extents{5}));
+  EXPECT_EQ(
+      extents(checked(reduce(Reduction::sum, {i},
+                             multiply({range(linear(0, {{-3, v(i)}, {1, v(f)}}), -kUnbounded, -10), at(a_, v(i))})))),
+      (Extents{6}));
 }
 
 // --- rule 5
@@ -197,19 +232,24 @@ TEST_F(ReduceTest, ChunksMerge) {
   const VarId r = bound("r", 4), i = bound("i", 8);
   for (const Reduction op : {Reduction::sum, Reduction::max}) {
     EXPECT_EQ(extents(checked(reduce(op, {r, i}, at(a_, linear(0, {{8, v(r)}, {1, v(i)}}))))), (Extents{32}));
-    EXPECT_EQ(extents(checked(reduce(op, {r, i}, at(a_, linear(5, {{-8, v(r)}, {-1, v(i)}, {0, v(r)}}))))), (Extents{32}));
-    EXPECT_EQ(extents(checked(reduce(op, {r, i}, at(a_, linear(24, {{-8, v(r)}, {1, v(i)}}))))), (Extents{32}));  // reversed chunks
+    EXPECT_EQ(extents(checked(reduce(op, {r, i}, at(a_, linear(5, {{-8, v(r)}, {-1, v(i)}, {0, v(r)}}))))),
+              (Extents{32}));
+    EXPECT_EQ(extents(checked(reduce(op, {r, i}, at(a_, linear(24, {{-8, v(r)}, {1, v(i)}}))))),
+              (Extents{32}));  // reversed chunks
   }
   const VarId m = bound("m", 3);
-  EXPECT_EQ(extents(checked(reduce(Reduction::sum, {i, m, r}, at(a_, linear(0, {{32, v(m)}, {8, v(r)}, {1, v(i)}}))))), (Extents{96}));
+  EXPECT_EQ(extents(checked(reduce(Reduction::sum, {i, m, r}, at(a_, linear(0, {{32, v(m)}, {8, v(r)}, {1, v(i)}}))))),
+            (Extents{96}));
 }
 
 TEST_F(ReduceTest, ChunksOfAnotherStrideDoNotMerge) {
   const VarId r = bound("r", 4), i = bound("i", 8);
   for (const Reduction op : {Reduction::sum, Reduction::max})
     for (const std::int64_t stride : {4, 7, 9, 16}) {
-      EXPECT_EQ(extents(checked(reduce(op, {r, i}, at(a_, linear(0, {{stride, v(r)}, {1, v(i)}}))))).size(), 2U) << stride;  // overlap or gap
-      EXPECT_EQ(extents(checked(reduce(op, {r, i}, at(a_, linear(64, {{-stride, v(r)}, {1, v(i)}}))))).size(), 2U) << stride;
+      EXPECT_EQ(extents(checked(reduce(op, {r, i}, at(a_, linear(0, {{stride, v(r)}, {1, v(i)}}))))).size(), 2U)
+          << stride;  // overlap or gap
+      EXPECT_EQ(extents(checked(reduce(op, {r, i}, at(a_, linear(64, {{-stride, v(r)}, {1, v(i)}}))))).size(), 2U)
+          << stride;
     }
 }
 
@@ -218,9 +258,15 @@ TEST_F(ReduceTest, ChunkNumberThatStaysForbidsMerging) {
   const VarId r = bound("r", 4), i = bound("i", 8);
   const Index joined = linear(0, {{8, v(r)}, {1, v(i)}});
   for (const Reduction op : {Reduction::sum, Reduction::max}) {
-    EXPECT_EQ(extents(checked(reduce(op, {r, i}, multiply({at(a_, joined), access(c_, {v(r), v(i)})})))), (Extents{4, 8}));
-    EXPECT_EQ(extents(checked(reduce(op, {r, i}, multiply({at(a_, joined), at(b_, linear(1, {{8, v(r)}, {-1, v(i)}}))})))).size(), 2U);
-    EXPECT_EQ(extents(checked(reduce(op, {r, i}, multiply({at(a_, joined), at(b_, linear(0, {{9, v(r)}, {1, v(i)}}))})))), (Extents{4, 8}));
+    EXPECT_EQ(extents(checked(reduce(op, {r, i}, multiply({at(a_, joined), access(c_, {v(r), v(i)})})))),
+              (Extents{4, 8}));
+    EXPECT_EQ(
+        extents(checked(reduce(op, {r, i}, multiply({at(a_, joined), at(b_, linear(1, {{8, v(r)}, {-1, v(i)}}))}))))
+            .size(),
+        2U);
+    EXPECT_EQ(
+        extents(checked(reduce(op, {r, i}, multiply({at(a_, joined), at(b_, linear(0, {{9, v(r)}, {1, v(i)}}))})))),
+        (Extents{4, 8}));
     EXPECT_EQ(extents(checked(reduce(op, {r, i}, multiply({at(a_, joined), value(v(i))})))), (Extents{4, 8}));
   }
 }
@@ -228,9 +274,12 @@ TEST_F(ReduceTest, ChunkNumberThatStaysForbidsMerging) {
 TEST_F(ReduceTest, MergedGuards) {
   const VarId r = bound("r", 4), i = bound("i", 8), f = free("f", 32);
   const Index joined = linear(0, {{8, v(r)}, {1, v(i)}});
-  EXPECT_EQ(extents(checked(reduce(Reduction::sum, {r, i}, multiply({at(a_, joined), range(linear(0, {{1, joined}, {-1, v(f)}}), -kUnbounded, 0)})))),
-            (Extents{32}));
-  EXPECT_EQ(extents(checked(reduce(Reduction::sum, {r, i}, multiply({at(a_, joined), range(joined, 5, 20)})))), (Extents{16}));
+  EXPECT_EQ(
+      extents(checked(reduce(Reduction::sum, {r, i},
+                             multiply({at(a_, joined), range(linear(0, {{1, joined}, {-1, v(f)}}), -kUnbounded, 0)})))),
+      (Extents{32}));
+  EXPECT_EQ(extents(checked(reduce(Reduction::sum, {r, i}, multiply({at(a_, joined), range(joined, 5, 20)})))),
+            (Extents{16}));
 }
 
 // --- adjacent sums
@@ -244,7 +293,8 @@ TEST_F(ReduceTest, AdjacentSumsJoin) {
   EXPECT_EQ(checked(add({head, tail(5)})), whole);
   EXPECT_EQ(checked(add({tail(5), head})), whole);
   EXPECT_EQ(checked(multiply({at(b_, v(f)), add({tail(5), head})})), pool_.mul(whole, build(pool_, at(b_, v(f)))));
-  for (const std::int64_t from : {0, 4, 6, 12}) EXPECT_EQ(pool_.monomials_of(checked(add({head, tail(from)}))).size(), 2U) << from;  // overlap, gap
+  for (const std::int64_t from : {0, 4, 6, 12})
+    EXPECT_EQ(pool_.monomials_of(checked(add({head, tail(from)}))).size(), 2U) << from;  // overlap, gap
   EXPECT_EQ(pool_.monomials_of(checked(add({head, multiply({constant(2), tail(5)})}))).size(), 2U);
   EXPECT_EQ(pool_.monomials_of(checked(add({multiply({head, at(b_, v(f))}), tail(5)}))).size(), 2U);
   EXPECT_EQ(pool_.monomials_of(checked(add({multiply({head, head}), multiply({head, tail(5)})}))).size(), 2U);
@@ -253,13 +303,20 @@ TEST_F(ReduceTest, AdjacentSumsJoin) {
 TEST_F(ReduceTest, AdjacentSumsOfDifferentBodiesStayApart) {
   const VarId i = bound("i", 5), j = bound("j", 3);
   const Term head = reduce(Reduction::sum, {i}, multiply({at(a_, v(i)), at(b_, linear(0, {{2, v(i)}}))}));
-  const auto with = [&](Index a, Index b) { return add({head, reduce(Reduction::sum, {j}, multiply({at(a_, a), at(b_, b)}))}); };
+  const auto with = [&](Index a, Index b) {
+    return add({head, reduce(Reduction::sum, {j}, multiply({at(a_, a), at(b_, b)}))});
+  };
   EXPECT_EQ(extents(checked(with(linear(5, {{1, v(j)}}), linear(10, {{2, v(j)}})))), (Extents{8}));
   EXPECT_EQ(pool_.monomials_of(checked(with(linear(5, {{1, v(j)}}), linear(9, {{2, v(j)}})))).size(), 2U);
   EXPECT_EQ(pool_.monomials_of(checked(with(linear(5, {{1, v(j)}}), linear(10, {{3, v(j)}})))).size(), 2U);
-  EXPECT_EQ(pool_.monomials_of(checked(with(linear(7, {{-1, v(j)}}), linear(14, {{-2, v(j)}})))).size(), 2U);  // backwards
+  EXPECT_EQ(pool_.monomials_of(checked(with(linear(7, {{-1, v(j)}}), linear(14, {{-2, v(j)}})))).size(),
+            2U);  // backwards
   // maxima do not add up
-  EXPECT_EQ(pool_.monomials_of(checked(add({reduce(Reduction::max, {i}, at(a_, v(i))), reduce(Reduction::max, {j}, at(a_, linear(5, {{1, v(j)}})))}))).size(), 2U);
+  EXPECT_EQ(pool_
+                .monomials_of(checked(add({reduce(Reduction::max, {i}, at(a_, v(i))),
+                                           reduce(Reduction::max, {j}, at(a_, linear(5, {{1, v(j)}})))})))
+                .size(),
+            2U);
 }
 
 // --- maxima
@@ -268,13 +325,16 @@ TEST_F(ReduceTest, SummandsLeaveMaximaButFactorsDoNot) {
   const VarId i = bound("i", 6), f = free("f", 4);
   EXPECT_EQ(checked(reduce(Reduction::max, {i}, add({at(a_, v(i)), at(b_, v(f))}))),
             pool_.add(build(pool_, at(b_, v(f))), build(pool_, reduce(Reduction::max, {i}, at(a_, v(i))))));
-  EXPECT_EQ(extents(checked(reduce(Reduction::max, {i}, multiply({at(a_, v(i)), at(b_, v(f))})))), (Extents{6}));  // B[f] may be negative
+  EXPECT_EQ(extents(checked(reduce(Reduction::max, {i}, multiply({at(a_, v(i)), at(b_, v(f))})))),
+            (Extents{6}));  // B[f] may be negative
   EXPECT_EQ(extents(checked(reduce(Reduction::max, {i}, multiply({constant(-2), at(a_, v(i))})))), (Extents{6}));
 }
 
 TEST_F(ReduceTest, FreeGuardsSplitMaxima) {
   const VarId i = bound("i", 6), f = free("f", 8);
-  const TermId split = checked(reduce(Reduction::max, {i}, add({multiply({range(v(f), 2, 4), at(a_, v(i))}), multiply({range(v(f), 4, 6), at(b_, v(i))})})));
+  const TermId split =
+      checked(reduce(Reduction::max, {i},
+                     add({multiply({range(v(f), 2, 4), at(a_, v(i))}), multiply({range(v(f), 4, 6), at(b_, v(i))})})));
   EXPECT_EQ(pool_.node(split).kind, TermKind::poly);
 }
 
@@ -289,7 +349,8 @@ TEST_F(ReduceTest, GuardsOnTheVariableSplitMaxima) {
 TEST_F(ReduceTest, MaskedRangeLeavesTheMaximum) {
   const VarId i = bound("i", 8);
   EXPECT_EQ(extents(checked(reduce(Reduction::max, {i}, masked(range(v(i), 2, 5), at(a_, v(i)))))), (Extents{4}));
-  EXPECT_EQ(checked(reduce(Reduction::max, {i}, masked(range(v(i), 9, 12), at(a_, v(i))))), build(pool_, apply(Function::negative_infinity, {})));
+  EXPECT_EQ(checked(reduce(Reduction::max, {i}, masked(range(v(i), 9, 12), at(a_, v(i))))),
+            build(pool_, apply(Function::negative_infinity, {})));
 }
 
 TEST_F(ReduceTest, MaximaNarrowOnlyWhereEverythingRemovedIsMasked) {
@@ -299,7 +360,8 @@ TEST_F(ReduceTest, MaximaNarrowOnlyWhereEverythingRemovedIsMasked) {
   // 0 instead of -infinity, or something else, is removed: it counts
   EXPECT_EQ(extents(checked(reduce(Reduction::max, {i}, multiply({causal, at(a_, v(i))})))), (Extents{16}));
   EXPECT_EQ(extents(checked(reduce(Reduction::max, {i}, select(causal, at(a_, v(i)), at(b_, v(i)))))), (Extents{16}));
-  EXPECT_EQ(extents(checked(reduce(Reduction::max, {i}, multiply({constant(-1), masked(causal, at(a_, v(i)))})))), (Extents{16}));
+  EXPECT_EQ(extents(checked(reduce(Reduction::max, {i}, multiply({constant(-1), masked(causal, at(a_, v(i)))})))),
+            (Extents{16}));
   // from below: i >= f + 10 >= 10
   const Term late = range(linear(0, {{1, v(i)}, {-1, v(f)}}), 10, kUnbounded);
   EXPECT_EQ(extents(checked(reduce(Reduction::max, {i}, masked(late, at(a_, v(i)))))), (Extents{6}));
@@ -309,7 +371,9 @@ TEST_F(ReduceTest, MaximaNarrowOnlyWhereEverythingRemovedIsMasked) {
   EXPECT_EQ(extents(checked(reduce(Reduction::max, {i}, masked(window, at(a_, v(i)))))), (Extents{5}));
   // above the window everything is masked, below it is not
   const Index ahead = linear(0, {{1, v(i)}, {-1, v(f)}});
-  EXPECT_EQ(extents(checked(reduce(Reduction::max, {i}, select(range(ahead, -kUnbounded, 0), at(b_, v(i)), masked(range(ahead, 1, 2), at(a_, v(i))))))),
+  EXPECT_EQ(extents(checked(
+                reduce(Reduction::max, {i},
+                       select(range(ahead, -kUnbounded, 0), at(b_, v(i)), masked(range(ahead, 1, 2), at(a_, v(i))))))),
             (Extents{16}));
 }
 
@@ -342,7 +406,8 @@ TEST_F(ReduceTest, NoCapture) {
 
 TEST_F(ReduceTest, VariablesOfExtentOneAreZero) {
   const VarId one = bound("one", 1), i = bound("i", 3);
-  EXPECT_EQ(checked(reduce(Reduction::sum, {one, i}, access(c_, {v(one), v(i)}))), checked(reduce(Reduction::sum, {i}, access(c_, {number(0), v(i)}))));
+  EXPECT_EQ(checked(reduce(Reduction::sum, {one, i}, access(c_, {v(one), v(i)}))),
+            checked(reduce(Reduction::sum, {i}, access(c_, {number(0), v(i)}))));
 }
 
 }  // namespace

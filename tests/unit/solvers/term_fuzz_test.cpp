@@ -54,7 +54,8 @@ void fuzz(int cases, Shape shape, std::size_t points, const std::function<Term(T
                                           << to_string(pool, raw) << "\n-> " << pool.to_string(built);
     }
   }
-  std::cout << "compared " << tally.compared << ", undefined " << tally.undefined << ", over budget " << tally.over_budget << "\n";
+  std::cout << "compared " << tally.compared << ", undefined " << tally.undefined << ", over budget "
+            << tally.over_budget << "\n";
   // Otherwise the test compares too little to mean anything.
   EXPECT_GT(tally.compared, 2 * tally.undefined);
   EXPECT_LT(tally.over_budget, static_cast<std::uint64_t>(cases) / 10 + 1);
@@ -66,19 +67,23 @@ TEST(GuardFuzz, Ranges) {
 
 TEST(GuardFuzz, ProductsAndSums) {
   fuzz(10'000, {}, 40, [](TermGenerator& g) {
-    return add({multiply({g.guard(), g.guard(), g.guard()}), multiply({constant(2), g.guard(), g.guard()}), multiply({g.guard(), g.condition()})});
+    return add({multiply({g.guard(), g.guard(), g.guard()}), multiply({constant(2), g.guard(), g.guard()}),
+                multiply({g.guard(), g.condition()})});
   });
 }
 
 TEST(GuardFuzz, Complement) {
-  fuzz(10'000, {}, 40, [](TermGenerator& g) { return select(g.condition(), constant(3), multiply({constant(5), g.condition()})); });
+  fuzz(10'000, {}, 40, [](TermGenerator& g) {
+    return select(g.condition(), constant(3), multiply({constant(5), g.condition()}));
+  });
 }
 
 // Functions of several guarded arguments are split into cases.
 TEST(GuardFuzz, CasesUnderFunctions) {
   fuzz(4'000, {}, 40, [](TermGenerator& g) {
     const Term x = add({multiply({g.guard(), g.factor()}), multiply({g.guard(), g.guard()}), g.factor()});
-    return apply(Function::max, {x, add({multiply({g.condition(), g.factor()}), g.guard()}), apply(Function::sin, {multiply({g.guard(), g.factor()})})});
+    return apply(Function::max, {x, add({multiply({g.condition(), g.factor()}), g.guard()}),
+                                 apply(Function::sin, {multiply({g.guard(), g.factor()})})});
   });
 }
 

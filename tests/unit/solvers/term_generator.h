@@ -20,14 +20,14 @@ class TermGenerator {
   const std::vector<VarId>& free_vars() const { return free_; }
   const std::vector<TensorId>& tensors() const { return tensors_; }
 
-  Index index(int depth);   // over the variables in scope
-  Term guard();             // one range on a simple form
-  Term condition();         // a sum of products of guards with value 0 or 1
-  Term term(int depth);     // real-valued
-  Term sum();               // a reduction with 1-3 bound variables over guarded products
-  Term chunks();            // adjacent or nearly adjacent sums of one body
-  Term maximum();           // a max reduction, perhaps masked
-  Term factor();            // an access with digit, linear and quotient indices
+  Index index(int depth);  // over the variables in scope
+  Term guard();            // one range on a simple form
+  Term condition();        // a sum of products of guards with value 0 or 1
+  Term term(int depth);    // real-valued
+  Term sum();              // a reduction with 1-3 bound variables over guarded products
+  Term chunks();           // adjacent or nearly adjacent sums of one body
+  Term maximum();          // a max reduction, perhaps masked
+  Term factor();           // an access with digit, linear and quotient indices
 
   VarId bind(std::int64_t extent);  // a new variable in scope; the innermost unbind() removes it
   void unbind();
@@ -48,7 +48,7 @@ class TermGenerator {
   std::vector<VarId> free_, scope_;
   std::vector<TensorId> tensors_;  // by rank: 1, 1, 2
   TensorId ids_;
-  std::vector<Index> forms_;       // base forms over free variables, so that guards meet
+  std::vector<Index> forms_;  // base forms over free variables, so that guards meet
   std::int64_t bound_count_ = 0;
 };
 

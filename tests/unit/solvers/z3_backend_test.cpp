@@ -9,7 +9,9 @@ namespace {
 
 class Z3RangeTest : public ::testing::Test {
  protected:
-  IndexId var(const char* name, std::int64_t extent) { return pool_.index_var(pool_.named(VarKind::loop, name, extent)); }
+  IndexId var(const char* name, std::int64_t extent) {
+    return pool_.index_var(pool_.named(VarKind::loop, name, extent));
+  }
   // The pool's own interval, without and with guards, leaves the claim open.
   void expect_beyond_intervals(IndexId e, std::int64_t lo, std::int64_t hi, const std::vector<TermId>& guards) {
     const auto [from, to] = pool_.bounds_under(e, guards);
@@ -38,7 +40,7 @@ TEST_F(Z3RangeTest, GuardsOfSeveralFormsCombine) {
   const IndexId e = pool_.index_linear(x, 1, y, 1, -4);
   expect_beyond_intervals(e, -4, 9, guards);
   EXPECT_TRUE(z3_.prove_in_range(e, -4, 9, guards));
-  EXPECT_FALSE(z3_.prove_in_range(e, -4, 8, guards));  // x = 7, y = 6
+  EXPECT_FALSE(z3_.prove_in_range(e, -4, 8, guards));       // x = 7, y = 6
   EXPECT_FALSE(z3_.prove_in_range(e, -4, 9, {guards[0]}));  // x = 0, y = 20
 }
 
