@@ -76,8 +76,14 @@ bool TermPool::merge_sums(std::vector<Monomial>& monomials) {
       }
     }
     if (sums != 1) continue;
+    // Guards inside do not count: one piece may lie where a guard of the other holds throughout.
     const TermNode& n = node(sum);
-    groups[{monomials[i].coefficient.num, monomials[i].coefficient.den, n.skeleton, n.bound.size(), std::move(rest)}].push_back({i, sum, 0});
+    std::vector<Factor> unguarded;
+    const std::vector<Monomial> bodies = monomials_of(n.body);
+    for (const Factor& f : bodies[0].factors)
+      if (!is_guard(f.term)) unguarded.push_back(f);
+    const std::uint64_t shape = bodies.size() == 1 ? skeleton_of_product(unguarded) : n.skeleton;
+    groups[{monomials[i].coefficient.num, monomials[i].coefficient.den, shape, n.bound.size(), std::move(rest)}].push_back({i, sum, 0});
   }
   for (auto& [key, pieces] : groups) {
     if (pieces.size() < 2) continue;
