@@ -1,6 +1,7 @@
 // Canonical guards: equal conditions are equal terms, different ones are not.
 #include <gtest/gtest.h>
 
+#include "solvers/evaluate.h"
 #include "solvers/term_pool.h"
 
 namespace shardproof::solvers {
@@ -178,6 +179,23 @@ TEST_F(GuardsTest, IntervalsUnderGuards) {
   EXPECT_EQ(pool_.bounds_under(pool_.index_div(x, 4), {range(x, 10, 20)}), Interval(2, 5));
   EXPECT_EQ(pool_.bounds_under(pool_.index_mod(x, 16), {range(x, 18, 30)}), Interval(2, 14));
   EXPECT_EQ(pool_.bounds_under(pool_.index_mod(x, 16), {range(x, 18, 32)}), Interval(0, 15));
+}
+
+// x - 2*(x mod 8) >= 8 implies x >= 8, where x mod 8 is x - 8: used on the guard itself, it would become x <= 8.
+TEST_F(GuardsTest, AGuardDoesNotAssumeItself) {
+  const VarId var_x = pool_.named(VarKind::loop, "x", 16);
+  const IndexId x = pool_.index_var(var_x);
+  const TensorId w = pool_.new_tensor({"w", {16}, false, 0});
+  const TermId guard = range(linear(1, x, -2, pool_.index_mod(x, 8)), 8, kInf);
+  EXPECT_EQ(pool_.bounds_under(x, {guard}).first, 8);
+  const TermId term = pool_.mul(guard, pool_.access(w, {x}));
+  const TermId assumed = pool_.assume(term, {});
+  const TensorContents contents = hashed_contents(pool_, 1);
+  for (std::int64_t n = 0; n < 16; ++n) {
+    Assignment values;
+    values.set(var_x, n);
+    EXPECT_EQ(evaluate(pool_, term, values, contents), evaluate(pool_, assumed, values, contents)) << n;
+  }
 }
 
 }  // namespace

@@ -300,6 +300,23 @@ TEST_F(ReduceTest, AdjacentSumsJoin) {
   EXPECT_EQ(pool_.monomials_of(checked(add({multiply({head, head}), multiply({head, tail(5)})}))).size(), 2U);
 }
 
+TEST_F(ReduceTest, AdjacentSumsNeedTheSameOtherRanges) {
+  const VarId i5 = bound("i5", 5), i2 = bound("i2", 2), j3 = bound("j3", 3), j4 = bound("j4", 4);
+  const Term head = reduce(Reduction::sum, {i5, j3}, access(c_, {v(i5), v(j3)}));
+  const auto tail = [&](VarId j) {
+    return reduce(Reduction::sum, {i2, j}, access(c_, {linear(5, {{1, v(i2)}}), v(j)}));
+  };
+  EXPECT_EQ(extents(checked(add({head, tail(j3)}))), (Extents{3, 7}));
+  EXPECT_EQ(pool_.monomials_of(checked(add({head, tail(j4)}))).size(), 2U);
+}
+
+TEST_F(ReduceTest, SquaresOfAdjacentSumsStayApart) {
+  const VarId i = bound("i", 5), j = bound("j", 3);
+  const Term head = reduce(Reduction::sum, {i}, at(a_, v(i))),
+             tail = reduce(Reduction::sum, {j}, at(a_, linear(5, {{1, v(j)}})));
+  EXPECT_EQ(pool_.monomials_of(checked(add({multiply({head, head}), multiply({tail, tail})}))).size(), 2U);
+}
+
 TEST_F(ReduceTest, AdjacentSumsOfDifferentBodiesStayApart) {
   const VarId i = bound("i", 5), j = bound("j", 3);
   const Term head = reduce(Reduction::sum, {i}, multiply({at(a_, v(i)), at(b_, linear(0, {{2, v(i)}}))}));
@@ -375,6 +392,16 @@ TEST_F(ReduceTest, MaximaNarrowOnlyWhereEverythingRemovedIsMasked) {
                 reduce(Reduction::max, {i},
                        select(range(ahead, -kUnbounded, 0), at(b_, v(i)), masked(range(ahead, 1, 2), at(a_, v(i))))))),
             (Extents{16}));
+}
+
+// No index satisfies the guard, though no interval says so: all is masked, and nothing may be cut to an empty range.
+TEST_F(ReduceTest, MaximaDoNotNarrowToNothing) {
+  const VarId i = bound("i", 4), f = free("f", 2);
+  const Term never = range(linear(0, {{3, v(i)}, {1, v(f)}}), 2, 2);
+  const TermId max = checked(reduce(Reduction::max, {i}, masked(never, at(a_, v(i)))));
+  if (pool_.node(max).kind == TermKind::reduce) {
+    for (std::int64_t extent : extents(max)) EXPECT_GE(extent, 1);
+  }
 }
 
 // --- rule 7
