@@ -159,10 +159,19 @@ TEST(GuardFactsFuzz, BoundsUnderGuards) {
     TermPool pool;
     Random random(seed);
     TermGenerator generator(pool, random, {});
-    const std::vector<TermId> guards = random_guards(pool, random, generator);
+    std::vector<TermId> guards = random_guards(pool, random, generator);
     IndexId e = build(pool, generator.index(3));
     if (!guards.empty() && random.chance(50))
       e = pool.index_linear(e, 1, pool.node(random.pick(guards)).form, random.between(-2, 2));
+    if (random.chance(30)) {  // a digit of a number of which a guard knows more digits
+      const Index y = generator.index(1);
+      const std::int64_t c = random.between(2, 4), m = random.between(2, 5), offset = random.between(-2, 2);
+      const std::int64_t low = random.between(0, c * m - 1);
+      const Index digits = mod(linear(offset * c, {{1, y}}), c * m);
+      if (const TermId g = build(pool, range(digits, low, low + random.between(0, 4))); pool.is_guard(g))
+        guards.push_back(g);
+      e = build(pool, mod(linear(offset, {{random.chance(70) ? 1 : random.between(-3, 3), div(y, c)}}), m));
+    }
     const auto [lo, hi] = pool.bounds_under(e, guards);
     if (lo > pool.index(e).lo || hi < pool.index(e).hi) ++tighter;
     const TensorContents contents = hashed_contents(pool, seed);

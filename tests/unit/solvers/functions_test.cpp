@@ -120,6 +120,18 @@ TEST_F(FunctionsTest, Roots) {
   EXPECT_TRUE(required(Obligation::Kind::nonnegative, sum));
 }
 
+TEST_F(FunctionsTest, Powers) {
+  const auto power = [&](TermId base, Rational exponent) {
+    return pool_.apply(Function::power, {base, pool_.constant(exponent)});
+  };
+  EXPECT_EQ(power(x_, 3), pool_.integer_power(x_, 3));
+  EXPECT_EQ(power(x_, -2), pool_.inverse(pool_.mul(x_, x_)));
+  EXPECT_EQ(power(x_, 0), pool_.one());
+  EXPECT_NE(power(x_, Rational(1, 2)), x_);
+  EXPECT_NE(power(x_, Rational(3, 2)), pool_.integer_power(x_, 3));
+  EXPECT_NE(pool_.apply(Function::power, {x_, y_}), pool_.apply(Function::power, {y_, x_}));
+}
+
 TEST_F(FunctionsTest, ExpOfLogarithm) {
   EXPECT_EQ(exp(pool_.apply(Function::log, {x_})), x_);
   EXPECT_TRUE(required(Obligation::Kind::nonzero, x_));
