@@ -9,8 +9,8 @@ void DiagnosticSink::add(Diagnostic diagnostic) {
   diagnostics_.push_back(std::move(diagnostic));
 }
 
-void DiagnosticSink::error(std::string code, std::string name, std::string message, Span span, std::string expected,
-                           std::string found, std::string fix_message) {
+Diagnostic make_error(std::string code, std::string name, std::string message, Span span, std::string expected,
+                      std::string found, std::string fix_message) {
   Diagnostic diagnostic;
   diagnostic.code = std::move(code);
   diagnostic.name = std::move(name);
@@ -19,7 +19,13 @@ void DiagnosticSink::error(std::string code, std::string name, std::string messa
   diagnostic.expected = std::move(expected);
   diagnostic.found = std::move(found);
   if (!fix_message.empty()) diagnostic.fix = Fix{std::move(fix_message), {}, Applicability::display_only};
-  add(std::move(diagnostic));
+  return diagnostic;
+}
+
+void DiagnosticSink::error(std::string code, std::string name, std::string message, Span span, std::string expected,
+                           std::string found, std::string fix_message) {
+  add(make_error(std::move(code), std::move(name), std::move(message), span, std::move(expected), std::move(found),
+                 std::move(fix_message)));
 }
 
 }  // namespace shardproof::ir

@@ -61,6 +61,10 @@ struct Diagnostic {
   std::int64_t places = 1;  // how many values share this cause (1: only this one)
 };
 
+// An error with one primary label without text.
+Diagnostic make_error(std::string code, std::string name, std::string message, Span span, std::string expected = {},
+                      std::string found = {}, std::string fix_message = {});
+
 // Collects findings. `error_count` lets a pass stop after errors without exceptions.
 class DiagnosticSink {
  public:

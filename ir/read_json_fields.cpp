@@ -73,15 +73,8 @@ void Findings::add(Diagnostic diagnostic) {
 
 void Findings::error(std::string code, std::string name, std::string message, Span span, std::string expected,
                      std::string found, std::string fix) {
-  Diagnostic diagnostic;
-  diagnostic.code = std::move(code);
-  diagnostic.name = std::move(name);
-  diagnostic.message = std::move(message);
-  diagnostic.labels.push_back({span, {}, true});
-  diagnostic.expected = std::move(expected);
-  diagnostic.found = std::move(found);
-  if (!fix.empty()) diagnostic.fix = Fix{std::move(fix), {}, Applicability::display_only};
-  add(std::move(diagnostic));
+  add(make_error(std::move(code), std::move(name), std::move(message), span, std::move(expected), std::move(found),
+                 std::move(fix)));
 }
 
 void Findings::unknown_field(JsonRef field, std::string_view what, std::span<const std::string_view> known) {

@@ -29,13 +29,6 @@ struct Variant {
   TermId key;       // what terms are matched with to propose an instance: the pattern or one of its pieces
 };
 
-// One accepted replacement, for certificates and statistics.
-struct FoldStep {
-  TermId term;
-  std::size_t variant;
-  std::vector<IndexId> indices;
-};
-
 class AtomTable {
  public:
   AtomTable(TermPool& pool, RangeOracle oracle);

@@ -44,7 +44,7 @@ bool improves(const Score& after, const Score& before) {
 
 class Search {
  public:
-  Search(Session& session, const VerifyOptions& options) : session_(session), options_(options), blame_(session), start_(now()) {}
+  explicit Search(Session& session) : session_(session), blame_(session), start_(now()) {}
 
   // Finds and keeps the repair of one fault; nullopt if none was found.
   struct Finding {
@@ -198,7 +198,6 @@ class Search {
   }
 
   Session& session_;
-  const VerifyOptions& options_;
   Blame blame_;
   double start_;
   int reruns_ = 0;
@@ -268,8 +267,7 @@ void add_grouped(std::vector<Diagnostic>& list, std::map<std::string, std::size_
   if (d.fix && first.fix) first.fix->edits.insert(first.fix->edits.end(), d.fix->edits.begin(), d.fix->edits.end());
 }
 
-Diagnostic of_fault(const Session& session, const ir::Program& program, const Fault& fault, bool reference) {
-  (void)session;
+Diagnostic of_fault(const ir::Program& program, const Fault& fault, bool reference) {
   Diagnostic d;
   d.code = fault.code;
   d.name = fault.name;
@@ -288,10 +286,10 @@ void diagnose(Session& session, const VerifyOptions& options, Report& report) {
   std::vector<Diagnostic> found;
   // Instructions without a meaning. Terms that grew too large are debris unless nothing else explains the failure.
   std::vector<const Fault*> too_large;
-  for (const Fault& fault : session.reference_run().faults()) found.push_back(of_fault(session, session.reference_program(), fault, true));
+  for (const Fault& fault : session.reference_run().faults()) found.push_back(of_fault(session.reference_program(), fault, true));
   for (const Fault& fault : session.plan_run().faults()) {
     if (fault.code == "SP0903") too_large.push_back(&fault);
-    else found.push_back(of_fault(session, session.plan_program(), fault, false));
+    else found.push_back(of_fault(session.plan_program(), fault, false));
   }
   const auto failed = [&] {
     return std::count_if(session.claims().begin(), session.claims().end(), [](const Claim& c) { return !c.proved; });
@@ -301,7 +299,7 @@ void diagnose(Session& session, const VerifyOptions& options, Report& report) {
   report.obligations.proved += static_cast<std::int64_t>(session.claims().size()) - static_cast<std::int64_t>(failed_at_first);
 
   if (failed_at_first > 0 && options.suggest_fixes) {
-    Search search(session, options);
+    Search search(session);
     std::map<std::string, std::size_t> groups;
     int defects = 0;
     while (failed() > 0 && defects < 4 * options.max_defects && groups.size() < static_cast<std::size_t>(options.max_defects)) {
@@ -361,7 +359,7 @@ void diagnose(Session& session, const VerifyOptions& options, Report& report) {
   }
   if (found.empty())
     for (const Fault* fault : too_large) {
-      found.push_back(of_fault(session, session.plan_program(), *fault, false));
+      found.push_back(of_fault(session.plan_program(), *fault, false));
       break;
     }
   const bool proved = failed_at_first == 0 && found.empty();

@@ -152,6 +152,7 @@ void Session::check_claims() {
     c.binding = &binding;
     c.span = span;
     const Bound bound = bindings_->bind(binding, plan_program_.value(value).type, [this](const std::string& n) { return reference_exit(n); });
+    c.care = bound.care;
     c.expected = pool_.mul(bound.care, bound.term);
     claims_.push_back(std::move(c));
     claims_.back().proved = check_claim(claims_.back());
@@ -162,15 +163,13 @@ void Session::check_claims() {
     report("claims", static_cast<std::int64_t>(claims_.size()), total);
   }
   for (const ir::PlanOutput& output : stage.outputs) {
-    ir::Binding binding = output.binding;
     claim(Claim::Kind::output, output.name, output.value, output.binding, output.span);
     report("claims", static_cast<std::int64_t>(claims_.size()), total);
   }
 }
 
 bool Session::check_claim(Claim& c) {
-  const Bound care = bindings_->bind(*c.binding, plan_program_.value(c.value).type, [this](const std::string& n) { return reference_exit(n); });
-  c.found = pool_.mul(care.care, apply_partial(c.binding->placement, plan_run_->term(c.value)));
+  c.found = pool_.mul(c.care, apply_partial(c.binding->placement, plan_run_->term(c.value)));
   try {
     return prove_equal(c.expected, c.found);
   } catch (const BudgetExceeded& e) {

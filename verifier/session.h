@@ -29,7 +29,8 @@ struct Claim {
   ir::ValueId value;            // plan value
   const ir::Binding* binding = nullptr;
   ir::Span span;
-  solvers::TermId expected;     // both multiplied by the binding's care
+  solvers::TermId care;         // of the binding; expected and found are multiplied by it
+  solvers::TermId expected;
   solvers::TermId found;
   bool proved = false;
 };
