@@ -28,6 +28,7 @@ struct VerifyArguments {
   std::string output = "-";
   std::string color = "auto";
   double timeout_seconds = 0;
+  bool assume_defined = false;
   std::size_t memory_megabytes = 0;
   std::size_t jobs = 1;
   bool quiet = false;
@@ -73,6 +74,7 @@ Outcome verify_one(const std::string& path, const VerifyArguments& arguments, Pr
     verifier::VerifyOptions options;
     options.timeout_seconds = arguments.timeout_seconds;
     options.memory_bytes = arguments.memory_megabytes << 20U;
+    options.assume_defined = arguments.assume_defined;
     options.suggest_fixes = !arguments.no_suggestions;
     options.cancel = &interrupted;
     options.progress = [&](const verifier::Progress& p) { progress.update(path + ": " + p.phase, p.done, p.total); };
@@ -161,6 +163,8 @@ int cmd_verify(Arguments arguments) {
   app.add_option("--memory", parsed.memory_megabytes,
                  "megabytes of the process; beyond that a plan is not decided (0: no limit)")
       ->check(CLI::Range(std::size_t{0}, std::size_t{1} << 30U));
+  app.add_flag("--assume-defined", parsed.assume_defined,
+               "take divisions, roots and logarithms of the plan as defined, and list what that needs");
   app.add_flag("--no-suggestions", parsed.no_suggestions, "do not look for repairs of a wrong plan");
   app.add_flag("-q,--quiet", parsed.quiet, "print findings only, no verdict");
   app.add_option("--color", parsed.color, "auto, always or never")

@@ -18,7 +18,7 @@ using solvers::VarKind;
 
 ProgramRun::ProgramRun(Side side, solvers::Folder& folder, Semantics& semantics, const ir::Program& program)
     : side_(side), folder_(folder), pool_(folder.atoms().pool()), semantics_(semantics), program_(program),
-      terms_(program.values.size()), pending_(program.values.size()), override_terms_(program.values.size()),
+      terms_(program.values.size()), infinities_(program.values.size()), pending_(program.values.size()), override_terms_(program.values.size()),
       changed_(program.values.size()) {}
 
 TermId ProgramRun::opaque(const std::string& name, const ir::TensorType& type) {
@@ -118,15 +118,14 @@ void ProgramRun::run_instruction(const Instruction& instruction) {
   SHARDPROOF_CHECK(instruction.outputs.size() == 1);
   const ValueId out = instruction.outputs[0];
   const ir::Value& value = program_.value(out);
-  std::vector<Denotation> operands;
   for (ValueId in : instruction.inputs) {
     if (pending_[static_cast<std::size_t>(in.index)] && instruction.op != OpCode::wait) {
       return fail(instruction, {nullptr, "SP0402", "use-before-ready",
                                 "`" + program_.value(in).name + "` is read before the wait of the collective that produces it",
                                 "a `wait` between the collective and its use", "a direct use"});
     }
-    operands.push_back({term(in), program_.value(in).type});
   }
+  const std::vector<Denotation> operands = operands_of(instruction);
   if (instruction.attributes.get_or<bool>("async", false)) pending_[static_cast<std::size_t>(out.index)] = true;
   try {
     TermId result = pool_.assume(semantics_.evaluate(instruction, operands, value.type), {});
@@ -137,6 +136,7 @@ void ProgramRun::run_instruction(const Instruction& instruction) {
     } else {
       result = contain(fold_result(instruction, result));
     }
+    infinities_[static_cast<std::size_t>(out.index)] = semantics_.infinity(instruction, operands);
     assign(out, result);
   } catch (const SemanticsError& e) {
     fail(instruction, {nullptr, e.code, e.name, e.what(), e.expected, e.found});
@@ -146,6 +146,12 @@ void ProgramRun::run_instruction(const Instruction& instruction) {
     if (e.what_kind != solvers::BudgetExceeded::What::size) throw;
     fail(instruction, {nullptr, "SP0903", "too-large", "the term of `" + value.name + "` grew beyond the size cap", "", ""});
   }
+}
+
+std::vector<Denotation> ProgramRun::operands_of(const Instruction& instruction) const {
+  std::vector<Denotation> operands;
+  for (ValueId in : instruction.inputs) operands.push_back({term(in), program_.value(in).type, infinities_[static_cast<std::size_t>(in.index)]});
+  return operands;
 }
 
 // Sums over part of a contraction are expected to fold only once a collective completes them; everything else
@@ -171,8 +177,7 @@ TermId ProgramRun::evaluate(const Step& step, const Instruction& instruction) {
   const auto unbind = [&] {
     for (const auto& [name, variable] : step.loops) semantics_.unbind_loop(name);
   };
-  std::vector<Denotation> operands;
-  for (ValueId in : instruction.inputs) operands.push_back({term(in), program_.value(in).type});
+  const std::vector<Denotation> operands = operands_of(instruction);
   try {
     const TermId result = pool_.assume(semantics_.evaluate(instruction, operands, program_.value(instruction.outputs.at(0)).type), {});
     const TermId folded = fold_result(instruction, result);
@@ -236,6 +241,9 @@ void ProgramRun::finish_loop(const Instruction& instruction, VarId index, const 
       continue;
     const ir::Value& value = program_.value(carry.result);
     try {
+      for (const ValueId v : {carry.init, carry.next})
+        if (infinities_[static_cast<std::size_t>(v.index)] != Infinity::none)
+          throw SemanticsError("SP0905", "unsupported", "a loop carries `" + program_.value(v).name + "`, which may be minus infinity");
       const TermId next = term(carry.next);
       const TermId step = pool_.sub(next, term(carry.argument));
       TermId result;

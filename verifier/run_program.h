@@ -66,6 +66,8 @@ class ProgramRun {
   const std::vector<Fault>& faults() const { return faults_; }
   const ir::Program& program() const { return program_; }
 
+  bool mentions(solvers::TermId term, const std::set<solvers::TensorId>& tensors) const;
+
   // Fresh tensor indexed by all coordinates, open loops and the element indices of `type`.
   solvers::TermId opaque(const std::string& name, const ir::TensorType& type);
 
@@ -76,9 +78,9 @@ class ProgramRun {
   void finish_loop(const ir::Instruction& instruction, solvers::VarId index, const std::vector<solvers::TensorId>& carried);
   void assign(ir::ValueId value, solvers::TermId term);
   void fail(const ir::Instruction& instruction, Fault fault);
+  std::vector<Denotation> operands_of(const ir::Instruction& instruction) const;
   solvers::TermId fold_result(const ir::Instruction& instruction, solvers::TermId term);
   solvers::TermId contain(solvers::TermId term);
-  bool mentions(solvers::TermId term, const std::set<solvers::TensorId>& tensors) const;
   bool needs_run(const ir::Instruction& instruction) const;
 
   Side side_;
@@ -87,6 +89,7 @@ class ProgramRun {
   Semantics& semantics_;
   const ir::Program& program_;
   std::vector<solvers::TermId> terms_;
+  std::vector<Infinity> infinities_;  // of values; what a loop carries is finite
   std::map<solvers::TermId, solvers::TermId> stand_ins_;  // of large scalars that match nothing
   std::vector<bool> pending_;              // asynchronous results before their wait
   std::vector<solvers::VarId> open_loops_;

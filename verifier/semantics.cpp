@@ -17,7 +17,7 @@ using solvers::VarId;
 using solvers::VarKind;
 
 Semantics::Semantics(solvers::AtomTable& atoms, LiteralTable& literals, const ir::Mesh* mesh)
-    : pool_(atoms.pool()), atoms_(atoms), literals_(literals), mesh_(mesh) {
+    : pool_(atoms.pool()), atoms_(atoms), literals_(literals), conditions_(atoms), mesh_(mesh) {
   if (mesh_ != nullptr)
     for (const ir::MeshAxis& axis : mesh_->axes) coordinates_.push_back(pool_.named(VarKind::mesh, axis.name, axis.size));
 }
@@ -78,7 +78,90 @@ std::vector<std::string> Semantics::group_axes(const ir::Instruction& instructio
   return *axes;
 }
 
+namespace {
+
+// Operations with a meaning on minus infinity: -inf + x, -inf - x, max, exp, and whatever only moves elements.
+bool takes_infinity(const ir::Instruction& i, std::size_t operand) {
+  switch (i.op) {
+    case OpCode::add:
+    case OpCode::max:
+    case OpCode::exp:
+    case OpCode::stop_gradient:
+    case OpCode::reduce_max: return true;
+    case OpCode::sub: return operand == 0;
+    case OpCode::select: return operand != 0;
+    case OpCode::scatter_add: return false;
+    case OpCode::all_reduce:
+    case OpCode::reduce_scatter: return i.attributes.get<std::string>("reduce") == "max";
+    default: break;
+  }
+  const ir::OpFamily family = ir::schema_of(i.op).family;
+  return family == ir::OpFamily::structure || family == ir::OpFamily::communication;
+}
+
+}  // namespace
+
+void Semantics::require(const ir::Instruction& i, solvers::Obligation condition) {
+  if (seen_conditions_.insert(condition).second) domain_conditions_.push_back({condition, i.span});
+}
+
+Infinity Semantics::infinity(const ir::Instruction& i, const Operands& operands) const {
+  if (i.op == OpCode::constant) return i.attributes.get_or<bool>("negative_infinity", false) ? Infinity::elements : Infinity::none;
+  if (i.op == OpCode::exp) return Infinity::none;
+  Infinity least = Infinity::elements, most = Infinity::none;
+  for (std::size_t k = 0; k < operands.size(); ++k) {
+    if (!takes_infinity(i, k)) continue;  // required to be finite
+    least = std::min(least, operands[k].infinity);
+    most = std::max(most, operands[k].infinity);
+  }
+  switch (i.op) {
+    case OpCode::max: return least;
+    case OpCode::reduce_max:
+    case OpCode::all_reduce:
+    case OpCode::reduce_scatter: return std::min(most, Infinity::rows);
+    default: return most;
+  }
+}
+
+void Semantics::require_finite(const ir::Instruction& i, const Denotation& operand) {
+  if (operand.infinity == Infinity::none || conditions_.is_finite(operand.term)) return;
+  if (operand.infinity == Infinity::elements)
+    throw SemanticsError("SP0905", "unsupported",
+                         "`" + std::string(ir::schema_of(i.op).name) + "` has no rule for minus infinity (of masked scores)", "a finite operand",
+                         "an operand with elements that are minus infinity");
+  require(i, {solvers::Obligation::Kind::finite, operand.term});
+}
+
+// Where the reals leave the operation undefined.
+void Semantics::require_defined(const ir::Instruction& i, const Operands& operands) {
+  using Kind = solvers::Obligation::Kind;
+  for (std::size_t k = 0; k < operands.size(); ++k)
+    if (!takes_infinity(i, k)) require_finite(i, operands[k]);
+  const auto require_of = [&](TermId operand, std::initializer_list<Kind> kinds) {
+    pool_.by_cases({operand}, [&](const std::vector<TermId>& piece) {
+      for (const Kind kind : kinds) require(i, {kind, piece[0]});
+      return piece[0];
+    });
+  };
+  switch (i.op) {
+    case OpCode::div: return require_of(operands[1].term, {Kind::nonzero});
+    case OpCode::reciprocal: return require_of(operands[0].term, {Kind::nonzero});
+    case OpCode::sqrt: return require_of(operands[0].term, {Kind::nonnegative});
+    case OpCode::log:
+    case OpCode::rsqrt: return require_of(operands[0].term, {Kind::nonzero, Kind::nonnegative});
+    case OpCode::power: return require_of(operands[0].term, {Kind::nonzero, Kind::nonnegative});
+    case OpCode::pow: {
+      const ir::Rational exponent = i.attributes.get<ir::Rational>("exponent");
+      if (ir::sign(exponent) < 0) require_of(operands[0].term, {Kind::nonzero});
+      if (!exponent.is_integer()) require_of(operands[0].term, {Kind::nonnegative});
+      return;
+    }
+    default: return;
+  }
+}
+
 TermId Semantics::evaluate(const ir::Instruction& i, const Operands& operands, const ir::TensorType& result) {
+  require_defined(i, operands);
   switch (ir::schema_of(i.op).family) {
     case ir::OpFamily::source: return source(i, result);
     case ir::OpFamily::structure:

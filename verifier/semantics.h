@@ -5,6 +5,9 @@
 //
 // Part of the trusted base. Every op checks its own index bounds under its guards before placements are
 // substituted: reading past a local shard is an error even if the neighbour's data would be right.
+//
+// A value is a real number or, for masked scores, minus infinity. Operations keep it so: what would need a rule for
+// 0 * -inf or -inf - -inf is refused, and what is undefined for some reals (1/0, sqrt(-1), log 0) records an obligation.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +20,24 @@
 #include "ir/placement.h"
 #include "ir/program.h"
 #include "solvers/atoms.h"
+#include "verifier/side_conditions.h"
 
 namespace shardproof::verifier {
+
+// What must hold for the result of an instruction to be defined.
+struct DomainCondition {
+  solvers::Obligation obligation;
+  ir::Span span;  // of the instruction
+};
+
+// Which elements of a value may be minus infinity: none; those whose whole row is masked (maxima of scores, which are
+// finite by assumption unless that is proved); or any (masked scores).
+enum class Infinity : std::uint8_t { none, rows, elements };
 
 struct Denotation {
   solvers::TermId term;
   ir::TensorType type;
+  Infinity infinity = Infinity::none;
 };
 
 // An instruction that has no meaning on the values it gets (index out of bounds, unmatched groups), or that
@@ -47,11 +62,18 @@ class Semantics {
   // The result's term. The instruction is a core op with one result, not a loop, release, send or recv.
   solvers::TermId evaluate(const ir::Instruction& instruction, const std::vector<Denotation>& operands, const ir::TensorType& result);
 
+  // Of its result.
+  Infinity infinity(const ir::Instruction& instruction, const std::vector<Denotation>& operands) const;
+
   solvers::VarId coordinate(const std::string& axis);
   const std::vector<solvers::VarId>& coordinates() const { return coordinates_; }
   solvers::IndexId coordinate_index(const ir::CoordExpr& expression);
   void bind_loop(const std::string& name, solvers::VarId variable) { loops_[name] = variable; }
   void unbind_loop(const std::string& name) { loops_.erase(name); }
+
+  // Of all instructions so far. Unlike the obligations of the pool, which rewrites used, these matter only to results
+  // that depend on the value.
+  const std::vector<DomainCondition>& domain_conditions() const { return domain_conditions_; }
 
   // The term with element variables of `shape` replaced by `indices`.
   solvers::TermId at(solvers::TermId term, const ir::Shape& shape, const std::vector<solvers::IndexId>& indices);
@@ -62,6 +84,9 @@ class Semantics {
 
  private:
   using Operands = std::vector<Denotation>;
+  void require_defined(const ir::Instruction& i, const Operands& operands);
+  void require(const ir::Instruction& i, solvers::Obligation condition);
+  void require_finite(const ir::Instruction& i, const Denotation& operand);
   solvers::TermId source(const ir::Instruction& i, const ir::TensorType& result);
   solvers::TermId structure(const ir::Instruction& i, const Operands& operands, const ir::TensorType& result);
   solvers::TermId indexed(const ir::Instruction& i, const Operands& operands, const ir::TensorType& result);
@@ -76,6 +101,9 @@ class Semantics {
   solvers::TermPool& pool_;
   solvers::AtomTable& atoms_;
   LiteralTable& literals_;
+  SideConditions conditions_;
+  std::vector<DomainCondition> domain_conditions_;
+  std::set<solvers::Obligation> seen_conditions_;
   const ir::Mesh* mesh_;
   std::vector<solvers::VarId> coordinates_;
   std::map<std::string, solvers::VarId> loops_;

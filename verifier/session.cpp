@@ -5,7 +5,6 @@
 
 #include "ir/check.h"
 #include "lowering/unfold.h"
-#include "verifier/side_conditions.h"
 
 namespace shardproof::verifier {
 
@@ -95,6 +94,7 @@ void Session::run_reference() {
   for (const ir::ReferenceState& state : document_.reference.state) enter(state.value, 0);
   const auto total = static_cast<std::int64_t>(reference_program_.body.size());
   reference_run_->run([&](std::int64_t done) { report("reference", done, total); });
+  reference_obligations_ = pool_.obligations().size();
 }
 
 void Session::bind_inputs() {
@@ -106,9 +106,11 @@ void Session::bind_inputs() {
     const Bound bound = bindings_->bind(binding, type, [this](const std::string& name) { return reference_entry(name); });
     TermId term = bound.term;
     // Where the placement promises nothing the value is arbitrary, and no result may depend on it.
-    if (bound.care != pool_.one())
-      term = pool_.add(pool_.mul(bound.care, term),
-                       pool_.mul(pool_.complement(bound.care), plan_run_->opaque("padding of " + plan_program_.value(value).name, type)));
+    if (bound.care != pool_.one()) {
+      const TermId padding = plan_run_->opaque("padding of " + plan_program_.value(value).name, type);
+      paddings_.insert(pool_.node(padding).tensor);
+      term = pool_.add(pool_.mul(bound.care, term), pool_.mul(pool_.complement(bound.care), padding));
+    }
     plan_run_->set(value, term);
   };
   for (const ir::PlanInput& input : stage.inputs) enter(input.value, input.binding);
@@ -213,22 +215,6 @@ bool Session::equal_by_cases(TermId a, TermId b, const std::vector<TermId>& guar
     if (!equal_by_cases(piece.terms[0], piece.terms[1], inner, depth + 1)) return false;
   }
   return true;
-}
-
-std::vector<std::string> Session::assumptions() {
-  std::vector<std::string> result{"real arithmetic: rounding, overflow and NaN of floating-point numbers are not modelled"};
-  for (const ir::ReferenceInput& input : document_.reference.inputs)
-    if (input.below > 0)
-      result.push_back("every element of `" + reference_program_.value(input.value).name + "` is in [0, " + std::to_string(input.below) + ")");
-  SideConditions conditions(atoms_);
-  std::set<std::string> listed;
-  for (std::size_t i = 0; i < pool_.obligations().size(); ++i) {
-    const solvers::Obligation obligation = pool_.obligations()[i];
-    if (conditions.holds(obligation)) continue;
-    const std::string text = conditions.describe(obligation);
-    if (listed.insert(text).second) result.push_back(text);
-  }
-  return result;
 }
 
 }  // namespace shardproof::verifier

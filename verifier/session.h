@@ -57,12 +57,25 @@ class Session {
   std::vector<Claim>& claims() { return claims_; }
   solvers::Z3Range& z3() { return z3_; }
   const ir::Mesh& mesh() const { return document_.plan.meshes.front(); }
-  std::vector<std::string> assumptions();
+
+  // Judges all side conditions met so far. Once after the reference has run, then after the claims are checked.
+  struct SideConditionResult {
+    std::vector<std::string> assumptions;  // what the reference needs of its inputs
+    struct Failure {
+      std::string text;
+      ir::Span span;                // of the instruction, if it is known
+      bool depends_on_data = true;  // it may hold for some inputs
+    };
+    std::vector<Failure> contradictions;  // what it needs and no input satisfies
+    std::vector<Failure> unmet;           // what the plan needs and the reference does not
+  };
+  SideConditionResult judge_side_conditions();
 
   // Equality of two terms: same normal form, or the same after unfolding definitions a few levels.
   bool prove_equal(solvers::TermId a, solvers::TermId b);
 
  private:
+  std::set<solvers::TensorId> kept_nonnegative();
   bool equal_by_cases(solvers::TermId a, solvers::TermId b, const std::vector<solvers::TermId>& guards, int depth);
   void watch();
   void bind_inputs();
@@ -91,6 +104,8 @@ class Session {
   std::unordered_map<std::string, ir::ValueId> reference_exit_;
   std::map<std::pair<std::string, std::string>, std::string> state_by_role_;
   std::vector<Claim> claims_;
+  std::set<solvers::TensorId> paddings_;       // arbitrary elements of plan inputs
+  std::size_t reference_obligations_ = 0;      // the first of the pool's that the reference recorded
 };
 
 }  // namespace shardproof::verifier

@@ -19,21 +19,117 @@ using solvers::VarId;
 
 namespace {
 constexpr int kMaxDepth = 24;
-enum Question { kPositive, kNonnegative, kFinite };
+constexpr int kMaxUnfolded = 6;  // levels of definitions
+constexpr std::int32_t kMaxUnfoldedSize = 200;
+
+bool has_load(const TermPool& pool, IndexId e) {
+  for (const auto& [atom, k] : pool.index(e).terms) {
+    const solvers::IndexAtom& a = pool.atom(atom);
+    if (a.kind == solvers::AtomKind::load) return true;
+    if ((a.kind == solvers::AtomKind::floor_div || a.kind == solvers::AtomKind::modulo) && has_load(pool, a.inner)) return true;
+  }
+  return false;
+}
 }  // namespace
 
 bool SideConditions::holds(const Obligation& o) {
+  if (premises_.count(o) != 0) return true;
   switch (o.kind) {
-    case Obligation::Kind::nonzero:
-      return positive(o.term) || positive(pool_.scale(o.term, ir::Rational(-1)));
+    case Obligation::Kind::nonzero: return nonzero(o.term);
     case Obligation::Kind::nonnegative: return nonnegative(o.term);
     case Obligation::Kind::finite: return finite(o.term);
   }
   return false;
 }
 
-std::string SideConditions::describe(const Obligation& o) const {
-  std::string text = pool_.to_string(o.term);
+bool SideConditions::refuted(const Obligation& o) {
+  switch (o.kind) {
+    case Obligation::Kind::nonzero: return o.term == pool_.zero();
+    case Obligation::Kind::nonnegative: return positive(pool_.scale(o.term, ir::Rational(-1)));
+    case Obligation::Kind::finite: return false;
+  }
+  return false;
+}
+
+bool SideConditions::is_closed(TermId term) const {
+  const TermNode& n = pool_.node(term);
+  switch (n.kind) {
+    case TermKind::access: return false;
+    case TermKind::range:
+    case TermKind::index_value: return !has_load(pool_, n.form);
+    default: break;
+  }
+  for (const Monomial& m : n.monomials)
+    for (const Factor& f : m.factors)
+      if (!is_closed(f.term)) return false;
+  for (TermId a : n.arguments)
+    if (!is_closed(a)) return false;
+  return n.kind != TermKind::reduce || is_closed(n.body);
+}
+
+std::optional<solvers::TensorId> SideConditions::whole_tensor(TermId term, bool any_sign) const {
+  const std::vector<Monomial> monomials = pool_.monomials_of(term);
+  if (monomials.size() != 1 || monomials[0].factors.size() != 1 || monomials[0].factors[0].power != 1) return std::nullopt;
+  if (!any_sign && ir::sign(monomials[0].coefficient) < 0) return std::nullopt;
+  const TermNode& access = pool_.node(monomials[0].factors[0].term);
+  if (access.kind != TermKind::access) return std::nullopt;
+  const std::vector<std::int64_t>& shape = pool_.tensor(access.tensor).shape;
+  std::set<VarId> used;
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    if (shape[d] == 1) continue;
+    const solvers::IndexNode& index = pool_.index(access.indices[d]);
+    if (index.constant != 0 || index.terms.size() != 1 || index.terms[0].second != 1) return std::nullopt;
+    const solvers::IndexAtom& atom = pool_.atom(index.terms[0].first);
+    if (atom.kind != solvers::AtomKind::variable || pool_.var(atom.var).extent != shape[d] || !used.insert(atom.var).second) return std::nullopt;
+  }
+  return access.tensor;
+}
+
+void SideConditions::suppose(const Obligation& o) {
+  premises_.insert(o);
+  const auto tensor = whole_tensor(o.term, o.kind != Obligation::Kind::nonnegative);
+  if (!tensor) return;
+  switch (o.kind) {
+    case Obligation::Kind::nonzero: memo_[{*tensor, kNonzero}] = true; break;
+    case Obligation::Kind::nonnegative: memo_[{*tensor, kNonnegative}] = true; break;
+    case Obligation::Kind::finite: memo_[{*tensor, kAboveMinusInfinity}] = memo_[{*tensor, kBelowInfinity}] = true; break;
+  }
+}
+
+bool SideConditions::nonzero(TermId term) {
+  if (positive(term) || positive(pool_.scale(term, ir::Rational(-1)))) return true;
+  const std::vector<Monomial> monomials = pool_.monomials_of(term);
+  if (monomials.size() != 1) return false;
+  return std::all_of(monomials[0].factors.begin(), monomials[0].factors.end(), [&](const Factor& f) {
+    const TermNode& n = pool_.node(f.term);
+    if (n.kind == TermKind::access && memo_.count({n.tensor, kNonzero}) != 0) return f.power > 0 || finite(f.term);
+    if (n.kind == TermKind::access || n.kind == TermKind::apply || n.kind == TermKind::reduce) return positive_factor(f, 0);
+    return false;
+  });
+}
+
+std::vector<Obligation> SideConditions::reduced(const Obligation& o) {
+  const std::vector<Monomial> monomials = pool_.monomials_of(o.term);
+  if (o.kind == Obligation::Kind::finite || monomials.size() != 1) return {o};
+  const bool sign_matters = o.kind == Obligation::Kind::nonnegative;
+  if (sign_matters && ir::sign(monomials[0].coefficient) < 0) return {o};
+  std::vector<Obligation> result;
+  for (const Factor& f : monomials[0].factors) {
+    if (pool_.is_guard(f.term)) return {o};
+    const Obligation of_factor{o.kind, f.term};
+    if (!holds(of_factor) && !(sign_matters && f.power % 2 == 0)) result.push_back(of_factor);
+  }
+  return result;
+}
+
+std::string SideConditions::describe(const Obligation& o) {
+  TermId shown = o.term;
+  for (int level = 0; level < 3; ++level) {  // small scalars are said in terms of inputs
+    const TermId next = atoms_.unfold(shown, [this](solvers::TensorId t) { return pool_.tensor(t).shape.empty() && !atoms_.has_reduction(t); });
+    if (pool_.node(next).size > 12) break;
+    shown = next;
+  }
+  std::string text = pool_.to_string(shown);
   if (text.size() > 160) text = text.substr(0, 157) + "...";
   switch (o.kind) {
     case Obligation::Kind::nonzero: return "`" + text + "` is not zero";
@@ -87,11 +183,27 @@ bool SideConditions::has_witness(const Monomial& monomial, const std::vector<Var
   return search(current, 0);
 }
 
+// a - b c^e with a >= b > 0, 0 < c < 1, e > 0 (bias correction of Adam).
+bool SideConditions::is_one_minus_power(TermId term, int depth) {
+  const std::vector<Monomial> parts = pool_.monomials_of(term);
+  if (parts.size() != 2) return false;
+  const Monomial& constant = parts[parts[0].factors.empty() ? 0 : 1];
+  const Monomial& power = parts[parts[0].factors.empty() ? 1 : 0];
+  if (!constant.factors.empty() || power.factors.size() != 1 || power.factors[0].power != 1 || ir::sign(power.coefficient) >= 0) return false;
+  if (ir::sign(constant.coefficient + power.coefficient) < 0) return false;
+  const TermId factor = atoms_.unfold(power.factors[0].term, [this](solvers::TensorId t) { return !atoms_.has_reduction(t); });
+  const TermNode& n = pool_.node(factor);
+  if (n.kind != TermKind::apply || n.function != Function::power) return false;
+  const auto base = pool_.as_constant(n.arguments[0]);
+  return base && ir::sign(*base) > 0 && compare(*base, ir::Rational(1)) < 0 && positive(n.arguments[1], depth + 1);
+}
+
 bool SideConditions::positive(TermId term, int depth) {
   if (depth > kMaxDepth) return false;
   const TermNode& n = pool_.node(term);
   switch (n.kind) {
     case TermKind::poly: {
+      if (is_one_minus_power(term, depth)) return true;
       bool some = false;
       for (const Monomial& m : n.monomials) {
         if (ir::sign(m.coefficient) < 0) return false;
@@ -106,10 +218,10 @@ bool SideConditions::positive(TermId term, int depth) {
       return some;
     }
     case TermKind::access: {
+      const auto key = std::pair(n.tensor, kPositive);
+      if (auto it = memo_.find(key); it != memo_.end()) return it->second;
       const TermId definition = atoms_.definition(n.tensor);
       if (!definition.valid()) return false;
-      const auto key = std::pair(n.tensor, static_cast<int>(kPositive));
-      if (auto it = memo_.find(key); it != memo_.end()) return it->second;
       return memo_[key] = positive(definition, depth + 1);
     }
     case TermKind::apply:
@@ -130,8 +242,15 @@ bool SideConditions::positive(TermId term, int depth) {
       const TermId body = pool_.open(term, scope, vars);
       if (positive(body, depth + 1)) return true;
       if (op != Reduction::sum || !nonnegative(body, depth + 1)) return false;
-      for (const Monomial& m : pool_.monomials_of(body))
-        if (has_witness(m, vars, depth + 1)) return true;
+      // The guards may be in the definition of what is summed.
+      TermId summed = body;
+      for (int level = 0; level < kMaxUnfolded && pool_.node(summed).size < kMaxUnfoldedSize; ++level) {
+        for (const Monomial& m : pool_.monomials_of(summed))
+          if (has_witness(m, vars, depth + 1)) return true;
+        const TermId next = atoms_.unfold(summed, [this](solvers::TensorId t) { return !atoms_.has_reduction(t); });
+        if (next == summed) break;
+        summed = next;
+      }
       return false;
     }
     default: return false;
@@ -143,6 +262,7 @@ bool SideConditions::nonnegative(TermId term, int depth) {
   const TermNode& n = pool_.node(term);
   switch (n.kind) {
     case TermKind::poly:
+      if (is_one_minus_power(term, depth)) return true;
       for (const Monomial& m : n.monomials) {
         if (ir::sign(m.coefficient) < 0) return false;
         for (const Factor& f : m.factors)
@@ -150,10 +270,10 @@ bool SideConditions::nonnegative(TermId term, int depth) {
       }
       return true;
     case TermKind::access: {
+      const auto key = std::pair(n.tensor, kNonnegative);
+      if (auto it = memo_.find(key); it != memo_.end()) return it->second;
       const TermId definition = atoms_.definition(n.tensor);
       if (!definition.valid()) return false;
-      const auto key = std::pair(n.tensor, static_cast<int>(kNonnegative));
-      if (auto it = memo_.find(key); it != memo_.end()) return it->second;
       return memo_[key] = nonnegative(definition, depth + 1);
     }
     case TermKind::apply:
@@ -182,53 +302,93 @@ bool SideConditions::nonnegative(TermId term, int depth) {
 }
 
 bool SideConditions::finite(TermId term, int depth) {
+  return bounded(kAboveMinusInfinity, term, depth) && bounded(kBelowInfinity, term, depth);
+}
+
+bool SideConditions::bounded(Question question, const Factor& f, int depth) {
+  const TermNode& n = pool_.node(f.term);
+  // exp(-inf) = 0 and exp(x)^-1 = exp(-x).
+  if (n.kind == TermKind::apply && n.function == Function::exp)
+    return question != kBelowInfinity || bounded(f.power > 0 ? kBelowInfinity : kAboveMinusInfinity, n.arguments[0], depth + 1);
+  return f.power == 1 ? bounded(question, f.term, depth + 1) : finite(f.term, depth + 1);
+}
+
+bool SideConditions::bounded(Question question, const Monomial& m, int depth) {
+  const Question opposite = question == kBelowInfinity ? kAboveMinusInfinity : kBelowInfinity;
+  const Question of_factor = ir::sign(m.coefficient) > 0 ? question : opposite;
+  std::size_t infinite = 0;
+  for (const Factor& f : m.factors) {
+    if (bounded(kAboveMinusInfinity, f, depth) && bounded(kBelowInfinity, f, depth)) continue;
+    // The sign of the product is that of this factor only if the others are not negative.
+    if (++infinite > 1 || !bounded(of_factor, f, depth)) return false;
+  }
+  if (infinite == 0) return true;
+  return std::all_of(m.factors.begin(), m.factors.end(), [&](const Factor& f) {
+    return pool_.is_guard(f.term) || (m.factors.size() == 1) || !(bounded(kAboveMinusInfinity, f, depth) && bounded(kBelowInfinity, f, depth)) ||
+           nonnegative_factor(f, depth);
+  });
+}
+
+bool SideConditions::bounded(Question question, TermId term, int depth) {
   if (depth > kMaxDepth) return false;
   const TermNode& n = pool_.node(term);
+  const auto all_finite = [&] {
+    return std::all_of(n.arguments.begin(), n.arguments.end(), [&](TermId a) { return finite(a, depth + 1); });
+  };
   switch (n.kind) {
     case TermKind::poly:
-      for (const Monomial& m : n.monomials)
-        for (const Factor& f : m.factors)
-          if (!finite(f.term, depth + 1)) return false;
-      return true;
-    case TermKind::access: {
-      const TermId definition = atoms_.definition(n.tensor);
-      if (!definition.valid()) return true;  // inputs and state are real numbers
-      const auto key = std::pair(n.tensor, static_cast<int>(kFinite));
-      if (auto it = memo_.find(key); it != memo_.end()) return it->second;
-      return memo_[key] = finite(definition, depth + 1);
-    }
+      return std::all_of(n.monomials.begin(), n.monomials.end(), [&](const Monomial& m) { return bounded(question, m, depth); });
+    case TermKind::access: return is_tensor_bounded(question, n.tensor);
     case TermKind::apply:
-      if (n.function == Function::negative_infinity) return false;
-      if (n.function == Function::log) return positive(n.arguments[0], depth + 1);  // log(0) is minus infinity
-      for (TermId a : n.arguments)
-        if (!finite(a, depth + 1)) return false;
-      return true;
-    case TermKind::reduce: {
-      TermPool::FreshScope scope(pool_);
-      std::vector<VarId> vars;
-      const Reduction op = n.reduction;
-      const TermId body = pool_.open(term, scope, vars);
-      if (finite(body, depth + 1)) return true;
-      if (op != Reduction::max) return false;
-      // A maximum is finite if at some choice of the variables no guard admits -infinity. The choice is searched
-      // on the masked monomials' complement: 1 where the element is not masked.
-      std::vector<Monomial> masked;
-      for (const Monomial& m : pool_.monomials_of(body)) {
-        Monomial guard_only{ir::Rational(1), {}};
-        bool infinite = false;
-        for (const Factor& f : m.factors) {
-          if (pool_.is_guard(f.term)) guard_only.factors.push_back(f);
-          else if (!finite(f.term, depth + 1)) infinite = true;
-        }
-        if (infinite) masked.push_back(std::move(guard_only));
+      switch (n.function) {
+        case Function::negative_infinity: return question == kBelowInfinity;
+        case Function::exp: return bounded(question, Factor{term, 1}, depth);
+        case Function::log:  // log(0) is minus infinity
+          return finite(n.arguments[0], depth + 1) && (question == kBelowInfinity || positive(n.arguments[0], depth + 1));
+        case Function::max:
+          if (question != kBelowInfinity)
+            return std::any_of(n.arguments.begin(), n.arguments.end(), [&](TermId a) { return bounded(question, a, depth + 1); });
+          return std::all_of(n.arguments.begin(), n.arguments.end(), [&](TermId a) { return bounded(question, a, depth + 1); });
+        default: return all_finite();
       }
-      const TermId unmasked = pool_.complement(pool_.poly(std::move(masked)));
-      for (const Monomial& m : pool_.monomials_of(unmasked))
-        if (ir::sign(m.coefficient) > 0 && has_witness(m, vars, depth + 1)) return true;
-      return false;
-    }
+    case TermKind::reduce:
+      if (bounded(question, n.body, depth + 1)) return true;
+      if (n.reduction != Reduction::max || question == kBelowInfinity) return false;
+      return is_max_bounded(term, depth);
     default: return true;
   }
+}
+
+// Definitions refer to earlier tensors only: asked in order, no question goes deeper than one definition.
+bool SideConditions::is_tensor_bounded(Question question, solvers::TensorId tensor) {
+  std::size_t& next = asked_[question];
+  for (; next <= tensor.at(); ++next) {
+    const solvers::TensorId t{static_cast<std::int32_t>(next)};
+    const TermId definition = atoms_.definition(t);
+    if (definition.valid() && memo_.count({t, question}) == 0) memo_[{t, question}] = bounded(question, definition, 0);
+  }
+  const auto it = memo_.find({tensor, question});
+  return it == memo_.end() || it->second;  // inputs and state are real numbers
+}
+
+// A maximum is finite if at some choice of the variables no guard admits minus infinity. The choice is searched on the
+// masked monomials' complement: 1 where the element is not masked.
+bool SideConditions::is_max_bounded(TermId reduction, int depth) {
+  TermPool::FreshScope scope(pool_);
+  std::vector<VarId> vars;
+  const TermId body = pool_.open(reduction, scope, vars);
+  std::vector<Monomial> masked;
+  for (const Monomial& m : pool_.monomials_of(body)) {
+    if (bounded(kAboveMinusInfinity, m, depth)) continue;
+    Monomial guard_only{ir::Rational(1), {}};
+    for (const Factor& f : m.factors)
+      if (pool_.is_guard(f.term)) guard_only.factors.push_back(f);
+    masked.push_back(std::move(guard_only));
+  }
+  const TermId unmasked = pool_.complement(pool_.poly(std::move(masked)));
+  for (const Monomial& m : pool_.monomials_of(unmasked))
+    if (ir::sign(m.coefficient) > 0 && has_witness(m, vars, depth + 1)) return true;
+  return false;
 }
 
 }  // namespace shardproof::verifier

@@ -1,12 +1,16 @@
-// Discharging side conditions that rewrites recorded: signs and finiteness of terms, derived from definitions.
-// What is not discharged becomes an assumption of the verdict.
+// Discharging side conditions: what division, roots, logarithms and arithmetic on masked scores ask of their operands
+// (semantics.h), and what rewrites recorded. Signs and finiteness of terms are derived from definitions.
+// What the reference needs and is not discharged becomes an assumption of the verdict; the plan may need nothing else.
 //
-// Part of the trusted base. Each rule: squares, exp, guards and sums of non-negative terms are >= 0; a sum is > 0
+// Part of the trusted base. Every value is a real number or minus infinity; a term, which may be the negative of a
+// value, is a real number or one of the infinities. Each rule: squares, exp, guards and sums of non-negative terms are >= 0; a sum is > 0
 // if no term is negative and one is > 0; a sum with guards is > 0 if some choice of the bound variables makes
 // every guard of one positive monomial true (the witness is checked by substitution).
 #pragma once
 
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,13 +23,36 @@ class SideConditions {
   explicit SideConditions(solvers::AtomTable& atoms) : atoms_(atoms), pool_(atoms.pool()) {}
 
   bool holds(const solvers::Obligation& obligation);
+  // Whether it fails whatever the data. Not the opposite of `holds`: most are neither.
+  bool refuted(const solvers::Obligation& obligation);
+  // Without data, so that it either holds or does not; such a condition cannot be an assumption.
+  bool is_closed(solvers::TermId term) const;
+  // From now on the condition is a premise: for this term, and where it is one whole tensor, for all its elements.
+  void suppose(const solvers::Obligation& obligation);
+  void suppose_nonnegative(solvers::TensorId tensor) { memo_[{tensor, kNonnegative}] = true; }
+
+  bool is_finite(solvers::TermId term) { return finite(term); }
   // The obligation as an assumption for people.
-  std::string describe(const solvers::Obligation& obligation) const;
+  std::string describe(const solvers::Obligation& obligation);
+  // Conditions that together imply this one, without what is known anyway: of c * f * g >= 0 with f >= 0, g >= 0 is left.
+  std::vector<solvers::Obligation> reduced(const solvers::Obligation& obligation);
 
  private:
+  enum Question { kPositive, kNonnegative, kNonzero, kAboveMinusInfinity, kBelowInfinity };
+
+  bool nonzero(solvers::TermId term);
+  // A tensor whose elements are all of c * t[x0, x1, ...], c > 0 (or, if `any_sign`, c != 0).
+  std::optional<solvers::TensorId> whole_tensor(solvers::TermId term, bool any_sign) const;
   bool positive(solvers::TermId term, int depth = 0);
   bool nonnegative(solvers::TermId term, int depth = 0);
   bool finite(solvers::TermId term, int depth = 0);
+  // One of the last two questions.
+  bool bounded(Question question, solvers::TermId term, int depth);
+  bool bounded(Question question, const solvers::Factor& factor, int depth);
+  bool bounded(Question question, const solvers::Monomial& monomial, int depth);
+  bool is_tensor_bounded(Question question, solvers::TensorId tensor);
+  bool is_max_bounded(solvers::TermId reduction, int depth);
+  bool is_one_minus_power(solvers::TermId term, int depth);
   bool positive_factor(const solvers::Factor& factor, int depth);
   bool nonnegative_factor(const solvers::Factor& factor, int depth);
   // Some assignment of `vars` makes all guards of `monomial` true and the rest satisfies `good`.
@@ -33,7 +60,9 @@ class SideConditions {
 
   solvers::AtomTable& atoms_;
   solvers::TermPool& pool_;
-  std::map<std::pair<solvers::TensorId, int>, bool> memo_;  // (atom, question)
+  std::map<std::pair<solvers::TensorId, Question>, bool> memo_;
+  std::map<Question, std::size_t> asked_;  // of all tensors before this one
+  std::set<solvers::Obligation> premises_;
 };
 
 }  // namespace shardproof::verifier

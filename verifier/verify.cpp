@@ -1,5 +1,6 @@
 #include "verifier/verify.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "ir/check.h"
@@ -38,6 +39,28 @@ bool supported(const ir::Plan& plan, ir::DiagnosticSink& sink) {
   return sink.ok();
 }
 
+using Failure = Session::SideConditionResult::Failure;
+
+void vacuous(Report& report, const Failure& condition) {
+  report.verdict = Verdict::invalid;
+  report.diagnostics.push_back(ir::make_error("SP0120", "vacuous", "no input satisfies what the reference needs: " + condition.text, condition.span,
+                                              "an operation that is defined for some inputs", condition.text + ", which never holds"));
+}
+
+// All values agree, but the plan computes some of them by operations that are undefined where the reference is not.
+void needs_more(Report& report, const std::vector<Failure>& unmet, bool assume) {
+  if (assume && std::all_of(unmet.begin(), unmet.end(), [](const Failure& f) { return f.depends_on_data; })) {
+    for (const Failure& f : unmet) report.assumptions.push_back(f.text);
+    return;
+  }
+  report.verdict = Verdict::unknown;
+  std::string message = "the plan equals its reference only if " + unmet.front().text;
+  if (unmet.size() > 1) message += ", and " + std::to_string(unmet.size() - 1) + " more such conditions hold";
+  report.unknown_reason = message;
+  report.diagnostics.push_back(ir::make_error("SP0210", "narrower-domain", message, unmet.front().span, "no conditions but those of the reference", unmet.front().text,
+                                              "avoid the operation, or take it as defined with --assume-defined"));
+}
+
 }  // namespace
 
 Report verify(const ir::Document& document, const VerifyOptions& options) {
@@ -70,13 +93,20 @@ Report verify(const ir::Document& document, const VerifyOptions& options) {
     report.statistics.plan_instructions = static_cast<std::int64_t>(session.plan_program().body.size());
     where = "reading the reference";
     session.run_reference();
+    if (const auto contradictions = session.judge_side_conditions().contradictions; !contradictions.empty()) {
+      vacuous(report, contradictions.front());
+      return finish();
+    }
     where = "following the plan";
     session.run_plan();
     where = "comparing outputs and state";
     session.check_claims();
+    where = "judging side conditions";
+    const Session::SideConditionResult conditions = session.judge_side_conditions();
+    report.assumptions = conditions.assumptions;
     where = "looking for the cause";
     diagnose(session, options, report);
-    report.assumptions = session.assumptions();
+    if (report.verdict == Verdict::equivalent && !conditions.unmet.empty()) needs_more(report, conditions.unmet, options.assume_defined);
     report.statistics.z3_queries = static_cast<std::int64_t>(session.z3().statistics().asked);
     report.statistics.folds = static_cast<std::int64_t>(session.atoms().accepted());
     report.obligations.by_z3 = static_cast<std::int64_t>(session.z3().statistics().proved);

@@ -24,7 +24,16 @@ std::string describe(const verifier::Report& report) {
 }
 
 TEST_P(Bugs, RightPlanIsProved) {
-  const verifier::Report report = verifier::verify(GetParam().make(false, full_sizes()));
+  verifier::Report report = verifier::verify(GetParam().make(false, full_sizes()));
+  // The mended systems, too, divide by the token count of one rank.
+  const bool divides_by_own_count = GetParam().name == "verl_5625" || GetParam().name == "megatron_lm_7452_mtp";
+  if (divides_by_own_count) {
+    EXPECT_EQ(report.verdict, verifier::Verdict::unknown) << describe(report);
+    verifier::VerifyOptions options;
+    options.assume_defined = true;
+    report = verifier::verify(GetParam().make(false, full_sizes()), options);
+    EXPECT_NE(report.assumptions.back().find("is not zero"), std::string::npos) << report.assumptions.back();
+  }
   if (!GetParam().proved && report.verdict == verifier::Verdict::unknown) GTEST_SKIP() << describe(report);
   EXPECT_EQ(report.verdict, verifier::Verdict::equivalent) << describe(report);
   EXPECT_GT(report.obligations.proved, 0);

@@ -20,10 +20,12 @@ endif()
 set(SHARDPROOF_EMBED_SCRIPT ${CMAKE_CURRENT_LIST_FILE})
 function(shardproof_embed_rule_pages target folder)
   file(GLOB pages CONFIGURE_DEPENDS ${folder}/SP*.md)
+  set(names ${CMAKE_CURRENT_BINARY_DIR}/rule_pages.txt)
+  file(GENERATE OUTPUT ${names} CONTENT "${pages}")  # so that a page taken away is noticed
   set(generated ${CMAKE_CURRENT_BINARY_DIR}/rule_pages.cpp)
   add_custom_command(OUTPUT ${generated}
     COMMAND ${CMAKE_COMMAND} -DPAGES=${folder} -DOUTPUT=${generated} -P ${SHARDPROOF_EMBED_SCRIPT}
-    DEPENDS ${pages} ${SHARDPROOF_EMBED_SCRIPT}
+    DEPENDS ${pages} ${names} ${SHARDPROOF_EMBED_SCRIPT}
     COMMENT "Embedding rule pages" VERBATIM)
   target_sources(${target} PRIVATE ${generated})
 endfunction()
