@@ -192,7 +192,7 @@ bool SideConditions::finite(TermId term, int depth) {
       return true;
     case TermKind::access: {
       const TermId definition = atoms_.definition(n.tensor);
-      if (!definition.valid()) return true;  // inputs and state are real numbers
+      if (!definition.valid()) return !pool_.tensor(n.tensor).unknown;  // inputs and state are real numbers
       const auto key = std::pair(n.tensor, static_cast<int>(kFinite));
       if (auto it = memo_.find(key); it != memo_.end()) return it->second;
       return memo_[key] = finite(definition, depth + 1);
