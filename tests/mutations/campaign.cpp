@@ -118,7 +118,7 @@ std::optional<Outcome> run(const Job& job, const CampaignOptions& options) {
   judge(editor, document, report, outcome);
   const bool proved = report.verdict == verifier::Verdict::equivalent;
   if (proved || (options.check_all && report.verdict != verifier::Verdict::invalid)) outcome.parity = parity(document);
-  if (!options.keep.empty() && (proved || outcome.parity == Outcome::Parity::equal)) {
+  if (!options.keep.empty() && (options.keep_all || proved || outcome.parity == Outcome::Parity::equal)) {
     std::string file = outcome.kind + "." + outcome.plan + "." + outcome.site + ".json";
     std::replace(file.begin(), file.end(), '/', '_');
     std::ofstream out(options.keep + "/" + file);

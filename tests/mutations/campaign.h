@@ -21,6 +21,7 @@ struct CampaignOptions {
   double timeout_seconds = 0.5;  // of one verification
   std::function<void(const struct Outcome&)> done;  // called after each, one at a time
   std::string keep;           // folder for the plan files of mutants that were proved; empty: none
+  bool keep_all = false;      // keep the others as well
 };
 
 struct Outcome {
