@@ -16,8 +16,9 @@ namespace {
 
 // Right plans have unmatched values as well: partial sums until a collective completes them, and steps of an
 // elementwise computation that is grouped in another way. They are shorter than this.
-constexpr int kDepth = 4;
-constexpr std::int32_t kLarge = 60;
+constexpr int kDepth = 4;            // from here on large pieces are lost
+constexpr int kDeep = 14;            // from here on all
+constexpr std::int32_t kLarge = 60;  // nodes of a piece, guards not counted
 
 }  // namespace
 
@@ -59,13 +60,7 @@ TermId Containment::stand_in(TermId term) {
 bool Containment::is_lost(TermId piece, int depth) {
   if (folder_.is_folded(piece)) return false;
   if (strayed(piece)) return true;
-  if (depth < kDepth) return false;
-  const std::vector<Monomial> monomials = pool_.monomials_of(piece);
-  return std::any_of(monomials.begin(), monomials.end(), [&](const Monomial& m) {
-    std::int32_t size = 0;
-    for (const Factor& f : m.factors) size += pool_.node(f.term).size;
-    return size > kLarge;
-  });
+  return depth >= kDeep || (depth >= kDepth && pool_.node(piece).size > kLarge);
 }
 
 TermId Containment::contain_piece(TermId piece, int depth, const Keep& keep) {
