@@ -83,7 +83,9 @@ void judge(const Editor& editor, const ir::Document& document, const verifier::R
   const ir::Program& program = document.plan.stages.front().program;
   readers(program, program.body, through, near);
   near.insert(through.begin(), through.end());
+  for (const std::string& name : editor.touched()) outcome.changed += (outcome.changed.empty() ? "" : " ") + name;
   for (const ir::Diagnostic& d : report.diagnostics) {
+    if (outcome.blamed.empty()) outcome.blamed = value_of(d.subject.instruction.empty() ? d.subject.value : d.subject.instruction);
     for (const std::string& name : {value_of(d.subject.instruction), d.subject.value}) {
       if (name.empty()) continue;
       outcome.blamed_at = outcome.blamed_at || is_of(changed, name);

@@ -28,6 +28,8 @@ struct Outcome {
   std::string kind, plan, site;
   verifier::Verdict verdict = verifier::Verdict::unknown;
   std::string code;              // of the first diagnostic
+  std::string blamed;            // what it names
+  std::string changed;           // names of what was changed
   std::size_t defects = 0;       // diagnostics
   bool blamed_at = false;        // a diagnostic names a changed instruction or state
   bool blamed_near = false;      // ... or one that reads a changed value, through ops without arithmetic

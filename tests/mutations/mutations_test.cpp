@@ -26,7 +26,7 @@ const char* parity_name(Outcome::Parity parity) {
 void tell(const Outcome& o) {
   std::cout << o.kind << '\t' << o.plan << '\t' << o.site << '\t' << verifier::verdict_name(o.verdict) << '\t' << o.code << '\t'
             << o.defects << '\t' << (o.blamed_at ? "at" : o.blamed_near ? "next" : "elsewhere") << '\t' << parity_name(o.parity)
-            << '\t' << o.seconds << std::endl;
+            << '\t' << o.seconds << '\t' << o.blamed << '\t' << o.changed << std::endl;
 }
 
 TEST(Mutations, NoneIsProved) {
