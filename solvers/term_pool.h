@@ -55,6 +55,7 @@ struct Tensor {
   std::vector<std::int64_t> shape;
   bool integer = false;
   std::int64_t below = 0;  // integer tensors: elements are in [0, below)
+  bool unknown = false;    // stands for a term of which nothing is known, not even that it is finite
 };
 
 enum class AtomKind : std::uint8_t { variable, floor_div, modulo, load };

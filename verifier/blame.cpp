@@ -18,10 +18,7 @@ bool Blame::folded(ValueId value) {
 }
 
 bool Blame::folded_term(solvers::TermId term) {
-  if (!term.valid()) return true;
-  const auto [it, added] = folded_.try_emplace(term);
-  if (added) it->second = session_.folder().is_folded(term);
-  return it->second;
+  return !term.valid() || session_.plan_run().containment().matches(term);
 }
 
 // What a step reads for those of its results that `wanted` marks: a result of a loop comes from its own carry.

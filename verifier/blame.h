@@ -2,7 +2,6 @@
 // operands do, and from which that loss reaches a failed claim.
 #pragma once
 
-#include <map>
 #include <vector>
 
 #include "verifier/session.h"
@@ -34,7 +33,6 @@ class Blame {
 
   Session& session_;
   std::vector<std::size_t> definition_;
-  std::map<solvers::TermId, bool> folded_;
 };
 
 }  // namespace shardproof::verifier

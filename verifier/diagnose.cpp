@@ -280,6 +280,36 @@ Diagnostic of_fault(const ir::Program& program, const Fault& fault, bool referen
   return d;
 }
 
+// No repair: the place where the plan first leaves the reference.
+Diagnostic place_of_fault(Session& session, Blame& blame) {
+  const auto failed = std::count_if(session.claims().begin(), session.claims().end(), [](const Claim& c) { return !c.proved; });
+  const auto claim = std::find_if(session.claims().begin(), session.claims().end(), [](const Claim& c) { return !c.proved; });
+  const std::vector<std::size_t> roots = blame.roots();
+  Diagnostic d;
+  d.code = "SP0207";
+  d.name = "wrong-value";
+  d.subject.reference = claim->reference;
+  d.notes.push_back("claims that are not proved: " + std::to_string(failed) + ", first `" + claim->name + "`");
+  if (!roots.empty()) {
+    const ir::Instruction& instruction = *session.plan_run().steps()[roots.front()].instruction;
+    const ir::ValueId value = instruction.outputs.front();
+    d.subject.value = name_of(session, value);
+    d.subject.instruction = ir::describe(session.plan_program(), instruction);
+    d.message = "`" + d.subject.value + "` matches no value of the reference, though all it reads does";
+    d.labels.push_back({instruction.span, "the plan leaves the reference here", true});
+    d.found = cut(session.pool().to_string(session.plan_run().term(value)));
+    if (const auto miss = session.folder().near_miss(session.plan_run().term(value)))
+      d.expected = (miss->same_extents ? "a value like `" : "the whole of `") + session.pool().tensor(miss->tensor).name + "` of the reference";
+  } else {
+    d.subject.value = claim->name;
+    d.message = "`" + claim->name + "` is a reference value, but not the one it is declared to be";
+    d.labels.push_back({claim->span, "declared here", true});
+    d.expected = cut(session.pool().to_string(claim->expected));
+    d.found = cut(session.pool().to_string(claim->found));
+  }
+  return d;
+}
+
 }  // namespace
 
 void diagnose(Session& session, const VerifyOptions& options, Report& report) {
@@ -298,11 +328,11 @@ void diagnose(Session& session, const VerifyOptions& options, Report& report) {
   report.obligations.unknown += static_cast<std::int64_t>(failed_at_first);
   report.obligations.proved += static_cast<std::int64_t>(session.claims().size()) - static_cast<std::int64_t>(failed_at_first);
 
-  if (failed_at_first > 0 && options.suggest_fixes) {
+  if (failed_at_first > 0) {
     Search search(session);
     std::map<std::string, std::size_t> groups;
     int defects = 0;
-    while (failed() > 0 && defects < 4 * options.max_defects && groups.size() < static_cast<std::size_t>(options.max_defects)) {
+    while (options.suggest_fixes && failed() > 0 && defects < 4 * options.max_defects && groups.size() < static_cast<std::size_t>(options.max_defects)) {
       if (options.progress) options.progress({"diagnosis", defects, defects + 1});
       const auto finding = search.next();
       if (!finding) break;
@@ -312,49 +342,9 @@ void diagnose(Session& session, const VerifyOptions& options, Report& report) {
       add_grouped(found, groups, describe(session, *finding), r.code + "|" + op + "|" + r.fix);
     }
     if (failed() > 0) {
-      // No repair: name the place where the plan first leaves the reference.
       for (Diagnostic& d : found)
         if (d.fix && d.fix->applicability == ir::Applicability::verified) d.fix->applicability = ir::Applicability::plausible;
-      const std::vector<std::size_t> roots = search.blame().roots();
-      Diagnostic d;
-      d.code = "SP0207";
-      d.name = "wrong-value";
-      const auto claim = std::find_if(session.claims().begin(), session.claims().end(), [](const Claim& c) { return !c.proved; });
-      d.subject.reference = claim->reference;
-      d.notes.push_back("claims that are not proved: " + std::to_string(failed()) + ", first `" + claim->name + "`");
-      if (!roots.empty()) {
-        const ir::Instruction& instruction = *session.plan_run().steps()[roots.front()].instruction;
-        const ir::ValueId value = instruction.outputs.front();
-        d.subject.value = name_of(session, value);
-        d.subject.instruction = ir::describe(session.plan_program(), instruction);
-        d.message = "`" + d.subject.value + "` matches no value of the reference, though all it reads does";
-        d.labels.push_back({instruction.span, "the plan leaves the reference here", true});
-        d.found = cut(session.pool().to_string(session.plan_run().term(value)));
-        if (const auto miss = session.folder().near_miss(session.plan_run().term(value)))
-          d.expected = (miss->same_extents ? "a value like `" : "the whole of `") + session.pool().tensor(miss->tensor).name + "` of the reference";
-      } else {
-        d.subject.value = claim->name;
-        d.message = "`" + claim->name + "` is a reference value, but not the one it is declared to be";
-        d.labels.push_back({claim->span, "declared here", true});
-        d.expected = cut(session.pool().to_string(claim->expected));
-        d.found = cut(session.pool().to_string(claim->found));
-      }
-      found.push_back(std::move(d));
-    }
-  } else if (failed_at_first > 0) {
-    for (const Claim& claim : session.claims()) {
-      if (claim.proved) continue;
-      Diagnostic d;
-      d.code = "SP0207";
-      d.name = "wrong-value";
-      d.message = "`" + claim.name + "` is not proved equal to its reference";
-      d.subject.value = claim.name;
-      d.subject.reference = claim.reference;
-      d.labels.push_back({claim.span, "claimed here", true});
-      d.expected = cut(session.pool().to_string(claim.expected));
-      d.found = cut(session.pool().to_string(claim.found));
-      found.push_back(std::move(d));
-      break;
+      found.push_back(place_of_fault(session, search.blame()));
     }
   }
   if (found.empty())

@@ -18,20 +18,28 @@ using solvers::VarKind;
 
 ProgramRun::ProgramRun(Side side, solvers::Folder& folder, Semantics& semantics, const ir::Program& program)
     : side_(side), folder_(folder), pool_(folder.atoms().pool()), semantics_(semantics), program_(program),
-      terms_(program.values.size()), infinities_(program.values.size()), pending_(program.values.size()), override_terms_(program.values.size()),
-      changed_(program.values.size()) {}
+      containment_(folder), terms_(program.values.size()), infinities_(program.values.size()), pending_(program.values.size()),
+      override_terms_(program.values.size()), changed_(program.values.size()) {}
+
+std::vector<VarId> ProgramRun::scope_of(const ir::TensorType& type) {
+  std::vector<VarId> variables = semantics_.coordinates();
+  variables.insert(variables.end(), open_loops_.begin(), open_loops_.end());
+  for (std::size_t d = 0; d < type.shape.size(); ++d) variables.push_back(pool_.element(d, type.shape[d]));
+  return variables;
+}
 
 TermId ProgramRun::opaque(const std::string& name, const ir::TensorType& type) {
   solvers::Tensor tensor{name, {}, false, 0};
   std::vector<IndexId> indices;
-  const auto add = [&](VarId v) {
+  for (VarId v : scope_of(type)) {
     tensor.shape.push_back(pool_.var(v).extent);
     indices.push_back(pool_.index_var(v));
-  };
-  for (VarId c : semantics_.coordinates()) add(c);
-  for (VarId l : open_loops_) add(l);
-  for (std::size_t d = 0; d < type.shape.size(); ++d) add(pool_.element(d, type.shape[d]));
+  }
   return pool_.access(folder_.atoms().opaque(std::move(tensor)), std::move(indices));
+}
+
+TermId ProgramRun::unknown(const std::string& name, const ir::TensorType& type) {
+  return containment_.unknown("unknown value of " + name, scope_of(type));
 }
 
 void ProgramRun::override_value(ValueId value, TermId term) {
@@ -57,7 +65,7 @@ void ProgramRun::assign(ValueId value, TermId term) {
 void ProgramRun::fail(const Instruction& instruction, Fault fault) {
   fault.instruction = &instruction;
   if (!partial_run_) faults_.push_back(std::move(fault));
-  for (ValueId out : instruction.outputs) assign(out, opaque("unknown value of " + program_.value(out).name, program_.value(out).type));
+  for (ValueId out : instruction.outputs) assign(out, unknown(program_.value(out).name, program_.value(out).type));
 }
 
 void ProgramRun::run(const std::function<void(std::int64_t)>& progress) {
@@ -134,7 +142,11 @@ void ProgramRun::run_instruction(const Instruction& instruction) {
       const bool structural = family == ir::OpFamily::source || (family == ir::OpFamily::structure && instruction.op != OpCode::scatter_add);
       result = structural || mentions(result, carried_) ? folder_.fold(result) : folder_.define(value.name, result);
     } else {
-      result = contain(fold_result(instruction, result));
+      std::vector<TermId> terms;
+      for (const Denotation& operand : operands) terms.push_back(operand.term);
+      const ir::OpFamily family = ir::schema_of(instruction.op).family;
+      const bool arithmetic = family != ir::OpFamily::structure && family != ir::OpFamily::source;
+      result = contain(fold_result(instruction, result), terms, arithmetic, value.type);
     }
     infinities_[static_cast<std::size_t>(out.index)] = semantics_.infinity(instruction, operands);
     assign(out, result);
@@ -159,17 +171,13 @@ std::vector<Denotation> ProgramRun::operands_of(const Instruction& instruction) 
 TermId ProgramRun::fold_result(const Instruction& instruction, TermId term) {
   const bool completes = ir::schema_of(instruction.op).family == ir::OpFamily::communication;
   const TermId folded = folder_.fold(term);
+  if (containment_.strayed(folded)) return folded;
   return completes || pool_.node(folded).height == 0 ? folder_.refold(folded) : folded;
 }
 
-// A large scalar that is the same everywhere and matches no reference value (a gradient norm with a fault in it) would
-// be copied into every term of the optimizer. A symbol stands in for it: less is known, nothing wrong.
-TermId ProgramRun::contain(TermId term) {
-  constexpr std::int32_t kLarge = 60;
-  if (pool_.node(term).free.value != 0 || pool_.node(term).size <= kLarge || folder_.is_folded(term)) return term;
-  const auto [it, added] = stand_ins_.try_emplace(term);
-  if (added) it->second = pool_.access(folder_.atoms().opaque({"unmatched scalar " + std::to_string(stand_ins_.size()), {}, false, 0}), {});
-  return it->second;
+TermId ProgramRun::contain(TermId term, const std::vector<TermId>& operands, bool arithmetic, const ir::TensorType& type) {
+  if (!ir::is_float(type.dtype)) return term;
+  return containment_.contain(term, operands, arithmetic, [this](TermId t) { return mentions(t, carried_); });
 }
 
 TermId ProgramRun::evaluate(const Step& step, const Instruction& instruction) {
@@ -261,19 +269,19 @@ void ProgramRun::finish_loop(const Instruction& instruction, VarId index, const 
         throw SemanticsError("SP0905", "unsupported", "the loop-carried value `" + program_.value(carry.argument).name + "` is not an accumulation",
                              "next = carried + something that depends on no carried value", "a general recurrence");
       }
-      if (side_ == Side::plan) result = folder_.refold(result);
+      if (side_ == Side::plan) result = contain(folder_.refold(result), {term(carry.init), next}, true, value.type);
       else result = mentions(result, carried_) ? folder_.fold(result) : folder_.define(value.name, result);
       assign(carry.result, result);
     } catch (const SemanticsError& e) {
       if (!partial_run_) faults_.push_back({&instruction, e.code, e.name, e.what(), e.expected, e.found});
-      assign(carry.result, opaque("unknown value of " + value.name, value.type));
+      assign(carry.result, unknown(value.name, value.type));
     } catch (const std::overflow_error&) {
       if (!partial_run_) faults_.push_back({&instruction, "SP0903", "too-large", "index arithmetic of `" + value.name + "` leaves 64 bits", "", ""});
-      assign(carry.result, opaque("unknown value of " + value.name, value.type));
+      assign(carry.result, unknown(value.name, value.type));
     } catch (const solvers::BudgetExceeded& e) {
       if (e.what_kind != solvers::BudgetExceeded::What::size) throw;
       if (!partial_run_) faults_.push_back({&instruction, "SP0903", "too-large", "the term of `" + value.name + "` grew beyond the size cap", "", ""});
-      assign(carry.result, opaque("unknown value of " + value.name, value.type));
+      assign(carry.result, unknown(value.name, value.type));
     }
   }
 }

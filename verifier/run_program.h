@@ -15,6 +15,7 @@
 
 #include "ir/program.h"
 #include "solvers/fold.h"
+#include "verifier/containment.h"
 #include "verifier/semantics.h"
 
 namespace shardproof::verifier {
@@ -63,6 +64,7 @@ class ProgramRun {
   std::vector<solvers::TermId> snapshot() const { return terms_; }
   void restore(std::vector<solvers::TermId> terms) { terms_ = std::move(terms); }
 
+  Containment& containment() { return containment_; }
   const std::vector<Fault>& faults() const { return faults_; }
   const ir::Program& program() const { return program_; }
 
@@ -80,7 +82,9 @@ class ProgramRun {
   void fail(const ir::Instruction& instruction, Fault fault);
   std::vector<Denotation> operands_of(const ir::Instruction& instruction) const;
   solvers::TermId fold_result(const ir::Instruction& instruction, solvers::TermId term);
-  solvers::TermId contain(solvers::TermId term);
+  solvers::TermId contain(solvers::TermId term, const std::vector<solvers::TermId>& operands, bool arithmetic, const ir::TensorType& type);
+  solvers::TermId unknown(const std::string& name, const ir::TensorType& type);  // of an instruction without a meaning
+  std::vector<solvers::VarId> scope_of(const ir::TensorType& type);  // coordinates, open loops, element indices
   bool needs_run(const ir::Instruction& instruction) const;
 
   Side side_;
@@ -88,9 +92,9 @@ class ProgramRun {
   solvers::TermPool& pool_;
   Semantics& semantics_;
   const ir::Program& program_;
+  Containment containment_;
   std::vector<solvers::TermId> terms_;
   std::vector<Infinity> infinities_;  // of values; what a loop carries is finite
-  std::map<solvers::TermId, solvers::TermId> stand_ins_;  // of large scalars that match nothing
   std::vector<bool> pending_;              // asynchronous results before their wait
   std::vector<solvers::VarId> open_loops_;
   // Arguments of open loops. No atom may be defined by them: its definition would hide that a value depends on them.

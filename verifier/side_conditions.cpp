@@ -368,7 +368,7 @@ bool SideConditions::is_tensor_bounded(Question question, solvers::TensorId tens
     if (definition.valid() && memo_.count({t, question}) == 0) memo_[{t, question}] = bounded(question, definition, 0);
   }
   const auto it = memo_.find({tensor, question});
-  return it == memo_.end() || it->second;  // inputs and state are real numbers
+  return it == memo_.end() ? !pool_.tensor(tensor).unknown : it->second;  // inputs and state are real numbers
 }
 
 // A maximum is finite if at some choice of the variables no guard admits minus infinity. The choice is searched on the

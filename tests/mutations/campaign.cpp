@@ -83,7 +83,9 @@ void judge(const Editor& editor, const ir::Document& document, const verifier::R
   const ir::Program& program = document.plan.stages.front().program;
   readers(program, program.body, through, near);
   near.insert(through.begin(), through.end());
+  for (const std::string& name : editor.touched()) outcome.changed += (outcome.changed.empty() ? "" : " ") + name;
   for (const ir::Diagnostic& d : report.diagnostics) {
+    if (outcome.blamed.empty()) outcome.blamed = value_of(d.subject.instruction.empty() ? d.subject.value : d.subject.instruction);
     for (const std::string& name : {value_of(d.subject.instruction), d.subject.value}) {
       if (name.empty()) continue;
       outcome.blamed_at = outcome.blamed_at || is_of(changed, name);
@@ -118,7 +120,7 @@ std::optional<Outcome> run(const Job& job, const CampaignOptions& options) {
   judge(editor, document, report, outcome);
   const bool proved = report.verdict == verifier::Verdict::equivalent;
   if (proved || (options.check_all && report.verdict != verifier::Verdict::invalid)) outcome.parity = parity(document);
-  if (!options.keep.empty() && (proved || outcome.parity == Outcome::Parity::equal)) {
+  if (!options.keep.empty() && (options.keep_all || proved || outcome.parity == Outcome::Parity::equal)) {
     std::string file = outcome.kind + "." + outcome.plan + "." + outcome.site + ".json";
     std::replace(file.begin(), file.end(), '/', '_');
     std::ofstream out(options.keep + "/" + file);

@@ -21,12 +21,15 @@ struct CampaignOptions {
   double timeout_seconds = 0.5;  // of one verification
   std::function<void(const struct Outcome&)> done;  // called after each, one at a time
   std::string keep;           // folder for the plan files of mutants that were proved; empty: none
+  bool keep_all = false;      // keep the others as well
 };
 
 struct Outcome {
   std::string kind, plan, site;
   verifier::Verdict verdict = verifier::Verdict::unknown;
   std::string code;              // of the first diagnostic
+  std::string blamed;            // what it names
+  std::string changed;           // names of what was changed
   std::size_t defects = 0;       // diagnostics
   bool blamed_at = false;        // a diagnostic names a changed instruction or state
   bool blamed_near = false;      // ... or one that reads a changed value, through ops without arithmetic

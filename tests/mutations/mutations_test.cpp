@@ -1,5 +1,5 @@
 // None of the faults may be proved. Options after the usual ones of GoogleTest:
-//   --sites=N  --seconds=N  --kind=GLOB  --plan=GLOB  --all-parity  --fixes  --keep=FOLDER  --list
+//   --sites=N  --seconds=N  --kind=GLOB  --plan=GLOB  --all-parity  --fixes  --keep=FOLDER  --keep-all  --list
 #include <gtest/gtest.h>
 
 #include <iostream>
@@ -26,7 +26,7 @@ const char* parity_name(Outcome::Parity parity) {
 void tell(const Outcome& o) {
   std::cout << o.kind << '\t' << o.plan << '\t' << o.site << '\t' << verifier::verdict_name(o.verdict) << '\t' << o.code << '\t'
             << o.defects << '\t' << (o.blamed_at ? "at" : o.blamed_near ? "next" : "elsewhere") << '\t' << parity_name(o.parity)
-            << '\t' << o.seconds << std::endl;
+            << '\t' << o.seconds << '\t' << o.blamed << '\t' << o.changed << std::endl;
 }
 
 TEST(Mutations, NoneIsProved) {
@@ -82,6 +82,8 @@ int main(int argc, char** argv) {
       options.plan = value;
     } else if (argument.starts_with("--keep=")) {
       options.keep = value;
+    } else if (argument == "--keep-all") {
+      options.keep_all = true;
     } else if (argument == "--fixes") {
       options.fixes = true;
     } else if (argument == "--all-parity") {
