@@ -1,7 +1,14 @@
 // Terms under assumptions: where guards hold, divisions and moduli whose argument lies in one cell are decided.
 //
-// Exact where all guards are 1: e in [c*q, c*q + c) gives e div c = q and e mod c = e - c*q. A monomial may also
-// assume its own guards for its other factors, since it is 0 where they fail.
+// Exact where all guards are 1: e in [c*q, c*q + c) gives e div c = q and e mod c = e - c*q, and a guard that the others
+// imply is 1, one that they exclude 0. A monomial may also assume its own guards for its other factors, since it is 0
+// where they fail.
+//
+// The argument may be spread over several terms: where a guard says f in [c*q, c*q + c), f div c = q and
+// f mod c = f - c*q hold for what f div c and f mod c look like after normalisation (x div 16 + 3*d for
+// (x + 48*d) div 16).
+#include <algorithm>
+
 #include "solvers/term_pool.h"
 
 namespace shardproof::solvers {
@@ -41,7 +48,36 @@ IndexId TermPool::assume_index(IndexId e, const std::vector<TermId>& guards, Det
     }
     result = index_linear(result, 1, value, k);
   }
-  return result;
+  return detail == Detail::parts ? assume_digits(result, guards, 8) : result;
+}
+
+// Divisions first: what a modulus becomes would hide the parts of a division.
+IndexId TermPool::assume_digits(IndexId e, const std::vector<TermId>& guards, int steps) {
+  for (const AtomKind kind : {AtomKind::floor_div, AtomKind::modulo})
+    for (TermId g : guards) {
+      const TermNode& guard = node(g);
+      if (guard.kind != TermKind::range) continue;
+      const std::int64_t lo = std::max(guard.lo, index(guard.form).lo), hi = std::min(guard.hi, index(guard.form).hi);
+      const IndexNode n = index(e);
+      for (const auto& [a, k] : n.terms) {
+        const std::int64_t c = atom(a).divisor;
+        if (atom(a).kind != kind || hi - lo >= c || !intersects(atom(a).free, guard.free)) continue;
+        const std::int64_t q = ir::floor_div(lo, c);
+        if (q != ir::floor_div(hi, c)) continue;
+        const IndexId digit = kind == AtomKind::floor_div ? index_div(guard.form, c) : index_mod(guard.form, c);
+        const IndexNode found = index(digit);
+        // k * digit leaves e only if all of it is there.
+        const bool whole = !found.terms.empty() && std::all_of(found.terms.begin(), found.terms.end(), [&](const LinearTerm& t) {
+          const auto it = std::find_if(n.terms.begin(), n.terms.end(), [&](const LinearTerm& u) { return u.first == t.first; });
+          return it != n.terms.end() && it->second == ir::checked_mul(k, t.second);
+        });
+        if (!whole) continue;
+        const IndexId value = kind == AtomKind::floor_div ? index_constant(q) : index_scale(guard.form, 1, -ir::checked_mul(c, q));
+        const IndexId result = index_linear(e, 1, index_linear(value, 1, digit, -1), k);
+        if (result != e && steps > 0) return assume_digits(result, guards, steps - 1);
+      }
+    }
+  return e;
 }
 
 TermId TermPool::assume(TermId term, const std::vector<TermId>& guards, Detail detail) {
@@ -89,7 +125,13 @@ TermId TermPool::assume(TermId term, const std::vector<TermId>& guards, Detail d
       const TermId assumed = assume(body, guards, detail);
       return assumed == body ? term : reduce(n.reduction, std::move(vars), assumed);
     }
-    case TermKind::range: return range(assume_index(n.form, guards, detail), n.lo, n.hi);
+    case TermKind::range: {
+      const TermId guard = range(assume_index(n.form, guards, detail), n.lo, n.hi);
+      if (guards.empty() || !is_guard(guard)) return guard;
+      const TermNode& g = node(guard);
+      const auto [lo, hi] = bounds_under(g.form, guards);
+      return lo >= g.lo && hi <= g.hi ? one_ : hi < g.lo || lo > g.hi ? zero_ : guard;
+    }
     case TermKind::index_value: return index_value(assume_index(n.form, guards, detail));
   }
   return term;

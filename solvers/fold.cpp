@@ -95,7 +95,7 @@ TermId Folder::rebuild(const Content& content, TermId core) {
   return pool_.mul(pool_.product(factors, content.rational), core);
 }
 
-bool Folder::is_folded(TermId term) const {
+bool Folder::is_folded(TermId term) {
   const std::vector<Monomial> monomials = pool_.monomials_of(term);
   for (const Monomial& m : monomials) {
     int accesses = 0;
@@ -112,6 +112,13 @@ bool Folder::is_folded(TermId term) const {
   return monomials.size() < 2 || disjoint(monomials);
 }
 
+// The monomial's guard on the form, or none.
+TermId Folder::guard_on(IndexId form, const Monomial& m) const {
+  for (const Factor& f : m.factors)
+    if (pool_.is_guard(f.term) && pool_.node(f.term).form == form) return f.term;
+  return {};
+}
+
 // Whether guards of the two monomials on one form exclude each other.
 bool Folder::exclude(const Monomial& x, const Monomial& y) const {
   for (const Factor& f : x.factors) {
@@ -125,26 +132,54 @@ bool Folder::exclude(const Monomial& x, const Monomial& y) const {
   return false;
 }
 
-// Whether no two monomials are non-zero together, as far as their guards on common forms tell. Sorted along a form
-// that all carry (the position in a flat buffer), only neighbours whose ranges overlap need a look.
-bool Folder::disjoint(const std::vector<Monomial>& monomials) const {
+// For each monomial a range of the form outside which it is 0, as its guards imply. Nothing if some monomial has none.
+std::optional<std::vector<Folder::Range>> Folder::ranges_on(IndexId form, const std::vector<Monomial>& monomials) {
+  std::vector<Range> ranges;
+  for (const Monomial& m : monomials) {
+    std::vector<TermId> guards;
+    for (const Factor& f : m.factors)
+      if (pool_.is_guard(f.term)) guards.push_back(f.term);
+    if (guards.size() == 1 && pool_.node(guards[0]).form == form) {
+      ranges.push_back({pool_.node(guards[0]).lo, pool_.node(guards[0]).hi});
+      continue;
+    }
+    const auto [lo, hi] = pool_.bounds_under(form, guards);
+    const IndexNode& n = pool_.index(form);
+    if (lo <= n.lo && hi >= n.hi) return std::nullopt;
+    ranges.push_back({lo <= n.lo ? -kUnbounded : lo, hi >= n.hi ? kUnbounded : hi});
+  }
+  return ranges;
+}
+
+// Forms that monomials carry guards on, those that most carry first.
+std::vector<std::pair<std::size_t, IndexId>> Folder::carried_forms(const std::vector<Monomial>& monomials) const {
+  std::map<IndexId, std::size_t> carriers;
+  for (const Monomial& m : monomials)
+    for (const Factor& f : m.factors)
+      if (pool_.is_guard(f.term)) ++carriers[pool_.node(f.term).form];
+  std::vector<std::pair<std::size_t, IndexId>> forms;
+  for (const auto& [form, count] : carriers) forms.emplace_back(count, form);
+  std::stable_sort(forms.begin(), forms.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  return forms;
+}
+
+// Whether no two monomials are non-zero together, as far as their guards on common forms tell. Sorted along the form
+// that most carry (the position in a flat buffer), only neighbours whose ranges overlap need a look.
+bool Folder::disjoint(const std::vector<Monomial>& monomials) {
   struct Place {
-    std::int64_t lo, hi;
+    Range range;
     std::size_t monomial;
   };
-  std::map<IndexId, std::vector<Place>> by_form;
-  for (std::size_t i = 0; i < monomials.size(); ++i)
-    for (const Factor& f : monomials[i].factors)
-      if (pool_.is_guard(f.term)) by_form[pool_.node(f.term).form].push_back({pool_.node(f.term).lo, pool_.node(f.term).hi, i});
   std::vector<Place> places;
-  for (auto& [form, found] : by_form)
-    if (found.size() == monomials.size() && places.empty()) places = std::move(found);
-  if (places.empty())
-    for (std::size_t i = 0; i < monomials.size(); ++i) places.push_back({-kUnbounded, kUnbounded, i});
-  std::sort(places.begin(), places.end(), [](const Place& a, const Place& b) { return std::pair(a.lo, a.monomial) < std::pair(b.lo, b.monomial); });
+  for (std::size_t i = 0; i < monomials.size(); ++i) places.push_back({{-kUnbounded, kUnbounded}, i});
+  const auto forms = carried_forms(monomials);
+  if (!forms.empty() && 2 * forms[0].first > monomials.size())
+    if (const auto ranges = ranges_on(forms[0].second, monomials))
+      for (Place& place : places) place.range = (*ranges)[place.monomial];
+  std::sort(places.begin(), places.end(), [](const Place& a, const Place& b) { return std::pair(a.range.lo, a.monomial) < std::pair(b.range.lo, b.monomial); });
   int budget = 2000;
   for (std::size_t i = 0; i < places.size(); ++i)
-    for (std::size_t j = i + 1; j < places.size() && places[j].lo <= places[i].hi; ++j)
+    for (std::size_t j = i + 1; j < places.size() && places[j].range.lo <= places[i].range.hi; ++j)
       if (--budget < 0 || !exclude(monomials[places[i].monomial], monomials[places[j].monomial])) return false;
   return true;
 }
@@ -305,56 +340,53 @@ std::optional<TermId> Folder::fold_products(TermId product, const std::vector<Te
   return std::nullopt;
 }
 
-// All monomials carry a guard on one form: fold what stands under each range of it as a whole.
+// Most monomials carry a guard on one form, and the guards of the others bound it: fold what stands under each range
+// of it as a whole. Ranges that overlap without being equal are cut at each other's ends.
 std::optional<TermId> Folder::fold_by_guard_form(TermId term, const std::vector<TermId>& guards) {
   const std::vector<Monomial> monomials = pool_.monomials_of(term);
   if (monomials.size() < 2) return std::nullopt;
-  for (const Factor& candidate : monomials[0].factors) {
-    if (!pool_.is_guard(candidate.term)) continue;
-    const IndexId form = pool_.node(candidate.term).form;
-    std::map<TermId, std::vector<Monomial>> groups;
-    bool all = true;
-    for (const Monomial& m : monomials) {
-      TermId guard;
-      Monomial rest{m.coefficient, {}};
-      for (const Factor& f : m.factors) {
-        if (pool_.is_guard(f.term) && pool_.node(f.term).form == form) guard = f.term;
-        else rest.factors.push_back(f);
-      }
-      if (!guard.valid()) {
-        all = false;
-        break;
-      }
-      groups[guard].push_back(std::move(rest));
-    }
-    if (!all) continue;
-    // Ranges that overlap without being equal are cut at each other's ends.
-    std::vector<std::pair<std::int64_t, std::int64_t>> ranges;
-    for (const auto& [guard, unused] : groups) ranges.emplace_back(pool_.node(guard).lo, pool_.node(guard).hi);
-    std::sort(ranges.begin(), ranges.end());
-    bool overlap = false;
-    for (std::size_t i = 0; i + 1 < ranges.size(); ++i) overlap = overlap || ranges[i].second >= ranges[i + 1].first;
-    std::vector<std::pair<TermId, TermId>> bodies;  // (guard, what stands under it)
-    if (overlap) {
-      for (const TermPool::Case& piece : pool_.cases_on(form, {term})) {
-        std::vector<TermId> inner = guards;
-        inner.push_back(piece.guard);
-        bodies.emplace_back(piece.guard, pool_.assume(piece.terms[0], inner, TermPool::Detail::parts));
-      }
-    } else {
-      for (auto& [guard, group] : groups) bodies.emplace_back(guard, pool_.poly(std::move(group)));
+  for (const auto& [carriers, form] : carried_forms(monomials)) {
+    if (2 * carriers <= monomials.size()) break;
+    const auto ranges = ranges_on(form, monomials);
+    if (!ranges) continue;
+    std::set<std::int64_t> starts{-kUnbounded};
+    for (std::size_t i = 0; i < monomials.size(); ++i) {
+      const TermId own = guard_on(form, monomials[i]);
+      if (!own.valid()) continue;
+      starts.insert(pool_.node(own).lo);
+      if (pool_.node(own).hi != kUnbounded) starts.insert(pool_.node(own).hi + 1);
     }
     std::vector<TermId> pieces;
-    bool changed = false;
-    for (const auto& [guard, body] : bodies) {
+    bool changed = false, worth_it = true;
+    for (auto it = starts.begin(); it != starts.end() && worth_it; ++it) {
+      const Range piece{*it, std::next(it) == starts.end() ? kUnbounded : *std::next(it) - 1};
+      std::vector<Monomial> inside;
+      bool whole = true;  // no range reaches beyond the piece
+      for (std::size_t i = 0; i < monomials.size(); ++i) {
+        const Range& r = (*ranges)[i];
+        if (r.lo > piece.hi || r.hi < piece.lo) continue;
+        const TermId own = guard_on(form, monomials[i]);
+        whole = whole && r.lo >= piece.lo && r.hi <= piece.hi;
+        inside.push_back(monomials[i]);
+        if (own.valid()) std::erase_if(inside.back().factors, [&](const Factor& f) { return f.term == own; });
+      }
+      if (inside.empty()) continue;
+      const TermId guard = pool_.range(form, piece.lo, piece.hi);
       std::vector<TermId> inner = guards;
       inner.push_back(guard);
+      TermId body = pool_.poly(std::move(inside));
+      if (!whole) body = pool_.assume(body, inner, TermPool::Detail::parts);
       TermId folded = fold_under(body, inner);
+      if (whole && !is_folded(folded)) {
+        const TermId again = fold_under(pool_.assume(folded, inner, TermPool::Detail::parts), inner);
+        if (is_folded(again)) folded = again;
+      }
       if (pool_.node(folded).height == 0 && !is_folded(folded)) folded = fold_by_cases(folded, inner).value_or(folded);
       changed = changed || folded != body;
+      worth_it = whole || is_folded(folded);  // cut into parts for nothing, a sum over ranks never comes together again
       pieces.push_back(pool_.mul(guard, folded));
     }
-    if (changed) return pool_.sum(pieces);
+    if (changed && worth_it) return pool_.sum(pieces);
   }
   return std::nullopt;
 }
@@ -364,11 +396,7 @@ std::optional<TermId> Folder::fold_by_guard_form(TermId term, const std::vector<
 std::optional<TermId> Folder::fold_by_cases(TermId term, const std::vector<TermId>& guards) {
   const std::vector<Monomial> monomials = pool_.monomials_of(term);
   if (monomials.size() < 2) return std::nullopt;
-  std::map<IndexId, std::size_t> carriers;
-  for (const Monomial& m : monomials)
-    for (const Factor& f : m.factors)
-      if (pool_.is_guard(f.term)) ++carriers[pool_.node(f.term).form];
-  for (const auto& [form, count] : carriers) {
+  for (const auto& [count, form] : carried_forms(monomials)) {
     if (count == monomials.size()) continue;
     std::vector<TermId> pieces;
     bool all = true;

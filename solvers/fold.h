@@ -31,7 +31,7 @@ class Folder {
   // atoms: finds values whose grouping differs from the reference's. Costly: for values that matter.
   TermId refold(TermId term);
   // At most one non-scalar access per monomial, and different monomials under different guards.
-  bool is_folded(TermId term) const;
+  bool is_folded(TermId term);
 
   // Reference side: gives `value` (over element variables) a folded form, defining an atom for its core if it has
   // none yet. The atom is named `name`.
@@ -65,8 +65,15 @@ class Folder {
   bool is_anchor(TensorId tensor) const;
   std::optional<TermId> unfold_elementwise(TermId term, bool sums);
   bool exclude(const Monomial& x, const Monomial& y) const;
-  bool disjoint(const std::vector<Monomial>& monomials) const;
+  bool disjoint(const std::vector<Monomial>& monomials);
+  struct Range {
+    std::int64_t lo, hi;
+  };
+  TermId guard_on(IndexId form, const Monomial& m) const;
+  std::optional<std::vector<Range>> ranges_on(IndexId form, const std::vector<Monomial>& monomials);
+  std::vector<std::pair<std::size_t, IndexId>> carried_forms(const std::vector<Monomial>& monomials) const;
   TermId fold_pieces(TermId term);
+  TermId refold_sums(TermId term);
 
   AtomTable& atoms_;
   TermPool& pool_;

@@ -76,7 +76,10 @@ void Folder::add_variants(TensorId tensor) {
       pieces[own].push_back(std::move(rest));
     }
     if (pieces.size() == 1 && pieces.begin()->first.empty()) return;
+    const std::vector<Monomial> everywhere = pieces[{}];
     for (auto& [own, monomials] : pieces) {
+      if (monomials.empty()) continue;
+      if (!own.empty()) monomials.insert(monomials.end(), everywhere.begin(), everywhere.end());
       const TermId piece = pool_.poly(std::move(monomials));
       const Content inner = split_content(piece);
       const Rational inverse = ir::inverse(inner.rational);
@@ -135,6 +138,8 @@ TermId Folder::refold(TermId term) {
   if (is_folded(best)) return best;
   try {
     if (const auto pieces = fold_by_cases(best, {})) return *pieces;
+    best = refold_sums(best);
+    if (is_folded(best)) return best;
     if (pool_.node(best).size > kRefoldSize) return best;
     // Whatever the association of an elementwise computation, its fully unfolded form is one polynomial.
     if (pool_.node(best).height == 0)
@@ -159,6 +164,19 @@ TermId Folder::refold(TermId term) {
     if (e.what_kind != BudgetExceeded::What::size) throw;
   }
   return best;
+}
+
+// Each sum over something among other summands by itself: a gradient norm has one for every parameter.
+TermId Folder::refold_sums(TermId term) {
+  const std::vector<Monomial> monomials = pool_.monomials_of(term);
+  if (monomials.size() < 2) return term;
+  std::vector<TermId> pieces;
+  for (const Monomial& m : monomials) {
+    const TermId alone = pool_.poly({m});
+    pieces.push_back(pool_.node(alone).height > 0 ? refold(alone) : alone);
+  }
+  const TermId result = pool_.sum(pieces);
+  return result == term ? term : fold(result);
 }
 
 // Matches what stands under each set of guards as a whole, without folding below.

@@ -68,29 +68,33 @@ TermId TermPool::range(IndexId e, std::int64_t lo, std::int64_t hi) {
       continue;
     }
     // A floor division with unit coefficient is undone: lo <= r div S + q <=> S*lo <= r + S*q, and
-    // r div S + q <= hi <=> r + S*q <= S*hi + S-1.
+    // r div S + q <= hi <=> r + S*q <= S*hi + S-1. So is one under a modulus: (x + y div S) mod m is r div S for
+    // r = (S*x + y) mod S*m.
     AtomId division;
-    for (const auto& [a, k] : node.terms)
-      if (atom(a).kind == AtomKind::floor_div && (k == 1 || k == -1)) division = a;
+    bool negative = false;
+    std::pair<IndexId, std::int64_t> undone;  // r, S
+    for (const auto& [a, ka] : node.terms) {
+      if (division.valid() || (ka != 1 && ka != -1)) continue;
+      const IndexAtom at = atom(a);
+      const auto digit = at.kind == AtomKind::modulo ? digit_of(at) : std::nullopt;
+      if (at.kind != AtomKind::floor_div && !digit) continue;
+      division = a;
+      negative = ka < 0;
+      undone = digit ? *digit : std::pair(at.inner, at.divisor);
+    }
     if (division.valid()) {
-      const IndexAtom at = atom(division);
-      const std::int64_t s = at.divisor;
-      std::int64_t k = 0;
+      const std::int64_t s = undone.second;
       std::vector<LinearTerm> others = node.terms;
-      for (auto& [a, ka] : others) {
-        if (a == division) {
-          k = ka;
-          ka = 0;
-        }
-      }
+      for (auto& [a, ka] : others)
+        if (a == division) ka = 0;
       IndexId q = index_normal(0, std::move(others));
-      if (k < 0) {  // use -e, in which the division has coefficient +1
+      if (negative) {  // use -e, in which the division has coefficient +1
         q = index_scale(q, -1);
         const std::int64_t new_lo = hi == kUnbounded ? -kUnbounded : -hi;
         hi = lo == -kUnbounded ? kUnbounded : -lo;
         lo = new_lo;
       }
-      e = index_linear(at.inner, 1, q, s);
+      e = index_linear(undone.first, 1, q, s);
       if (bounded(lo)) lo = checked_mul(lo, s);
       if (bounded(hi)) hi = checked_add(checked_mul(hi, s), s - 1);
       continue;
@@ -214,14 +218,37 @@ std::pair<std::int64_t, std::int64_t> TermPool::bounds_under(IndexId e, const st
   return bounds_under(e, guards, 0);
 }
 
-// For (y div c + k) mod m: the index (y + k*c) mod (c*m), and c.
+// For (x + y div c) mod m: the index (c*x + y) mod (c*m), and c. Law: x + y div c = (c*x + y) div c, so that
+// (x + y div c) mod m = ((c*x + y) mod c*m) div c.
 std::optional<std::pair<IndexId, std::int64_t>> TermPool::digit_of(const IndexAtom& modulus) {
   const IndexNode inner = index(modulus.inner);
-  if (inner.terms.size() != 1 || inner.terms[0].second != 1) return std::nullopt;
-  const IndexAtom division = atom(inner.terms[0].first);
-  if (division.kind != AtomKind::floor_div) return std::nullopt;
-  const std::int64_t c = division.divisor;
-  return std::pair(index_mod(index_scale(division.inner, 1, checked_mul(inner.constant, c)), checked_mul(c, modulus.divisor)), c);
+  for (const auto& [a, k] : inner.terms) {
+    const IndexAtom division = atom(a);
+    if (k != 1 || division.kind != AtomKind::floor_div) continue;
+    const std::int64_t c = division.divisor;
+    const IndexId x = index_linear(modulus.inner, 1, intern_index(0, {{a, 1}}), -1);
+    return std::pair(index_mod(index_linear(x, c, division.inner, 1), checked_mul(c, modulus.divisor)), c);
+  }
+  return std::nullopt;
+}
+
+// Bounds of e mod c by a guard lo <= f mod C <= hi with c | C and f = e modulo c: (f mod C) mod c = e mod c, which is
+// (f mod C) - c*q if both ends have the quotient q.
+std::pair<std::int64_t, std::int64_t> TermPool::modulus_under(const IndexAtom& modulus, const std::vector<TermId>& guards) {
+  std::int64_t lo = modulus.lo, hi = modulus.hi;
+  for (TermId g : guards) {
+    const TermNode& guard = node(g);
+    if (guard.kind != TermKind::range || index(guard.form).terms.size() != 1) continue;
+    const IndexAtom larger = atom(index(guard.form).terms[0].first);
+    const std::int64_t c = modulus.divisor;
+    if (larger.kind != AtomKind::modulo || larger.divisor == c || larger.divisor % c != 0) continue;
+    const std::int64_t from = std::max(guard.lo, larger.lo), to = std::min(guard.hi, larger.hi);
+    const std::int64_t q = floor_div(from, c);
+    if (q != floor_div(to, c) || index_mod(index_sub(larger.inner, modulus.inner), c) != index_constant(0)) continue;
+    lo = std::max(lo, from - c * q);
+    hi = std::min(hi, to - c * q);
+  }
+  return {lo, hi};
 }
 
 // Divisions and moduli are bounded through what they contain: e in [lo, hi] gives e div c in [lo div c, hi div c],
@@ -236,6 +263,10 @@ std::pair<std::int64_t, std::int64_t> TermPool::bounds_under(IndexId e, const st
       const IndexAtom at = atom(a);
       std::int64_t atom_lo = at.lo, atom_hi = at.hi;
       if (at.kind == AtomKind::floor_div || at.kind == AtomKind::modulo) {
+        if (at.kind == AtomKind::modulo) {
+          std::tie(atom_lo, atom_hi) = modulus_under(at, guards);
+          tightened = tightened || atom_lo > at.lo || atom_hi < at.hi;
+        }
         if (const auto digit = at.kind == AtomKind::modulo ? digit_of(at) : std::nullopt) {
           // (y div c + k) mod m = ((y + k*c) mod c*m) div c, which a guard on the larger modulus bounds.
           const auto [digit_lo, digit_hi] = bounds_under(digit->first, guards, nesting + 1);

@@ -337,7 +337,9 @@ class TermPool {
   TermId reduce_max(std::vector<VarId> vars, TermId body, int splits);
   TermId substitute_uncached(TermId term, Substitution& substitution);
   std::pair<std::int64_t, std::int64_t> bounds_under(IndexId e, const std::vector<TermId>& guards, int nesting);
+  std::pair<std::int64_t, std::int64_t> modulus_under(const IndexAtom& modulus, const std::vector<TermId>& guards);
   std::optional<std::pair<IndexId, std::int64_t>> digit_of(const IndexAtom& modulus);
+  IndexId assume_digits(IndexId e, const std::vector<TermId>& guards, int steps);
   void tick();
 
   PoolLimits limits_;

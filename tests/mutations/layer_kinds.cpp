@@ -101,8 +101,10 @@ void group_order(Editor& e, const std::string& at) {
 // Key and value parts of the fused projection exchanged.
 void keys_for_values(Editor& e, const std::string& at) {
   const std::string other = sibling(at, at.ends_with("_flat") ? "v_flat" : "v");
-  const ir::AttrValue key_start = *e.at(at).attributes.find("start");
-  const ir::AttrValue value_start = *e.at(other).attributes.find("start");
+  const ir::AttrValue* keys = e.at(at).attributes.find("start");
+  const ir::AttrValue* values = e.at(other).attributes.find("start");
+  if (keys == nullptr || values == nullptr) throw NotApplicable();
+  const ir::AttrValue key_start = *keys, value_start = *values;
   e.set(at, "start", value_start);
   e.set(other, "start", key_start);
 }

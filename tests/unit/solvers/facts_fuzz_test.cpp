@@ -172,6 +172,16 @@ TEST(GuardFactsFuzz, BoundsUnderGuards) {
         guards.push_back(g);
       e = build(pool, mod(linear(offset, {{random.chance(70) ? 1 : random.between(-3, 3), div(y, c)}}), m));
     }
+    if (random.chance(30)) {  // the same with something beside the division; a digit of the digits
+      const Index x = generator.index(1), y = generator.index(1);
+      const std::int64_t c = random.between(2, 4), m = random.between(2, 6), k = random.between(-2, 2);
+      const Index digits = mod(linear(random.chance(90) ? 0 : 1, {{c * k, x}, {1, y}}), c * m);
+      const std::int64_t low = random.between(0, c * m - 1);
+      if (const TermId g = build(pool, range(digits, low, low + random.between(0, 4))); pool.is_guard(g))
+        guards.push_back(g);
+      e = random.chance(50) ? build(pool, mod(linear(0, {{k, x}, {1, div(y, c)}}), m))
+                            : build(pool, mod(linear(c * m * random.between(-1, 1), {{c * k, x}, {1, y}}), random.chance(80) ? c : m));
+    }
     const auto [lo, hi] = pool.bounds_under(e, guards);
     if (lo > pool.index(e).lo || hi < pool.index(e).hi) ++tighter;
     const TensorContents contents = hashed_contents(pool, seed);
@@ -185,6 +195,46 @@ TEST(GuardFactsFuzz, BoundsUnderGuards) {
   }
   EXPECT_GT(compared, 50'000U);
   EXPECT_GT(tighter, 2'000U);
+}
+
+// Sums of digits of numbers that guards know, spread over several terms, and guards among them.
+TEST(GuardFactsFuzz, DigitsUnderAssumptions) {
+  std::uint64_t compared = 0, changed = 0;
+  for (std::uint64_t seed = first_seed(); seed <= last_seed(20'000); ++seed) {
+    TermPool pool;
+    Random random(seed);
+    TermGenerator generator(pool, random, {});
+    const Index x = generator.index(1), y = generator.index(1);
+    const std::int64_t c = random.between(2, 6), k = random.between(-3, 3), offset = random.between(-3, 3);
+    const Index number = linear(random.chance(90) ? offset : 0, {{random.chance(90) ? c * k : k, x}, {1, y}});
+    std::vector<TermId> guards;
+    const std::int64_t low = random.between(-12, 12);
+    if (const TermId g = build(pool, range(number, low, low + random.between(0, c))); pool.is_guard(g)) guards.push_back(g);
+    if (random.chance(50))
+      for (TermId g : random_guards(pool, random, generator)) guards.push_back(g);
+    const std::int64_t s = random.between(-2, 3), t = random.between(-2, 3);
+    const Index digits = linear(random.between(-4, 4), {{s, div(linear(offset, {{1, y}}), c)},
+                                                        {random.chance(80) ? s * k : random.between(-3, 3), x},
+                                                        {t, mod(linear(offset, {{1, y}}), c)},
+                                                        {random.between(-1, 1), generator.index(1)}});
+    const TermId at = build(pool, access(generator.tensors()[0], {digits}));
+    const std::int64_t from = random.between(-9, 9);
+    const TermId term = pool.add(at, build(pool, multiply({constant(3), range(random.chance(50) ? digits : number, from, from + random.between(0, 6))})));
+    const TermId assumed = pool.assume(term, guards, TermPool::Detail::parts);
+    if (assumed != term) ++changed;
+    const TensorContents contents = hashed_contents(pool, seed);
+    for (const Assignment& values : assignments(pool, generator.free_vars(), 60, random)) {
+      if (!hold(pool, guards, values, contents)) continue;
+      const double expected = evaluate(pool, term, values, contents);
+      if (!comparable(expected)) continue;
+      ++compared;
+      ASSERT_TRUE(close(expected, evaluate(pool, assumed, values, contents)))
+          << "seed " << seed << ": " << pool.to_string(term) << "\n-> " << pool.to_string(assumed);
+    }
+  }
+  std::cout << "compared " << compared << ", changed " << changed << "\n";
+  EXPECT_GT(compared, 50'000U);
+  EXPECT_GT(changed, 2'000U);
 }
 
 TEST(GuardFactsFuzz, TermsUnderAssumptions) {

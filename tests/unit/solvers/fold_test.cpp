@@ -22,6 +22,14 @@ class FoldTest : public ::testing::Test {
   TermId distance() { return pool_.index_value(pool_.index_sub(v(column_), v(row_))); }
   TermId slope() { return pool_.access(slope_, {}); }
 
+  // Whether the tensor that `accessed` accesses occurs in a sum of products.
+  bool mentions(TermId term, TermId accessed) {
+    for (const Monomial& m : pool_.monomials_of(term))
+      for (const Factor& f : m.factors)
+        if (pool_.node(f.term).kind == TermKind::access && pool_.node(f.term).tensor == pool_.node(accessed).tensor) return true;
+    return false;
+  }
+
   // The value's rows, or columns, as a rank has them.
   TermId shard(TermId value, VarId dimension, VarId rank) {
     Substitution s;
@@ -66,6 +74,55 @@ TEST_F(FoldTest, OppositeDistancesAreNotTheSameValue) {
   for (VarId rank : {old_rank_, young_rank_})
     for (VarId dimension : {row_, column_})
       EXPECT_FALSE(folder_.is_folded(folder_.fold(shard(opposite, dimension, rank))));
+}
+
+// A flat buffer, cut over ranks: thirds of the columns of a matrix, whose gradient was written third by third, and an
+// embedding padded at the end, whose padding is known by a condition on another form than the position in the buffer.
+TEST_F(FoldTest, PaddedBuffersFoldMemberByMember) {
+  const auto tensor = [&](const char* name, std::vector<std::int64_t> shape) { return atoms_.opaque({name, std::move(shape), false, 0}); };
+  const TensorId grad = tensor("G", {16, 24}), mean = tensor("M", {16, 24}), wide_grad = tensor("WG", {30}), wide_mean = tensor("WM", {30}),
+                 padding = tensor("padding", {2, 2, 80});
+  const auto sum = [&](TermId g, TermId m) { return pool_.add(pool_.scale(g, Rational(1, 10)), pool_.scale(m, Rational(9, 10))); };
+  const IndexId i = v(pool_.element(0, 16)), j = v(pool_.element(1, 24)), w = v(pool_.element(0, 30));
+  const TermId next = folder_.define("next", sum(pool_.access(grad, {i, j}), pool_.access(mean, {i, j})));
+  const TermId wide_next = folder_.define("wide_next", sum(pool_.access(wide_grad, {w}), pool_.access(wide_mean, {w})));
+  ASSERT_TRUE(folder_.is_folded(next) && folder_.is_folded(wide_next));
+
+  // Positions 0..143 hold 12 rows of the 4 columns of a rank t in each third; 144.. hold its 16 of 30, padded to 32.
+  const IndexId d = v(pool_.named(VarKind::mesh, "d", 2)), t = v(pool_.named(VarKind::mesh, "t", 2));
+  const IndexId position = pool_.index_linear(d, 80, v(pool_.element(0, 80)), 1);
+  const auto column = [&](std::int64_t third) {
+    return pool_.index_linear(pool_.index_mod(position, 12), 1, t, 4, 4 * third);
+  };
+  const IndexId row = pool_.index_div(position, 12);
+  const TermId in_matrix = pool_.range(position, 0, 12 * 12 - 1);
+  const auto thirds = [&](TensorId of, std::int64_t shift) {
+    TermId total = pool_.zero();
+    for (std::int64_t third = 0; third < 3; ++third)
+      total = pool_.add(total, pool_.mul(pool_.range(pool_.index_mod(position, 12), 4 * third, 4 * third + 3),
+                                         pool_.access(of, {row, pool_.index_scale(column(third), 1, shift)})));
+    return pool_.mul(in_matrix, total);
+  };
+  // The same columns in one formula: 8 * (column div 4) + column mod 4 + 4 t.
+  const auto whole = [&](TensorId of) {
+    const IndexId local = pool_.index_mod(position, 12);
+    const IndexId at = pool_.index_linear(pool_.index_linear(pool_.index_div(local, 4), 8, pool_.index_mod(local, 4), 1), 1, t, 4);
+    return pool_.mul(in_matrix, pool_.access(of, {row, at}));
+  };
+  const IndexId wide = pool_.index_linear(position, 1, t, 16, -144);
+  const TermId in_wide = pool_.mul(pool_.range(position, 144, kUnbounded), pool_.range(wide, 0, 29));
+  const TermId outside = pool_.sub(pool_.sub(pool_.one(), in_matrix), in_wide);
+  const auto update = [&](std::int64_t shift) {
+    return pool_.sum({pool_.scale(thirds(grad, shift), Rational(1, 10)), pool_.scale(whole(mean), Rational(9, 10)),
+                      pool_.mul(in_wide, sum(pool_.access(wide_grad, {wide}), pool_.access(wide_mean, {wide}))),
+                      pool_.mul(outside, pool_.access(padding, {d, t, v(pool_.element(0, 80))}))});
+  };
+  const TermId right = folder_.refold(update(0));
+  EXPECT_TRUE(folder_.is_folded(right)) << pool_.to_string(right);
+  EXPECT_TRUE(mentions(right, next) && mentions(right, wide_next)) << pool_.to_string(right);
+  EXPECT_FALSE(mentions(right, pool_.access(grad, {i, j}))) << pool_.to_string(right);
+  // Gradients one column off are not the gradients of these columns.
+  EXPECT_TRUE(mentions(folder_.refold(update(1)), pool_.access(grad, {i, j})));
 }
 
 }  // namespace

@@ -56,6 +56,19 @@ TEST_F(GuardsTest, ConstantContentAndSign) {
   EXPECT_EQ(range(linear(2, x, 4, y), 5, 5), pool_.zero());  // odd
 }
 
+// A group of 32 rows of 64, its first 16 rows: said of the group's rows, of pairs of rows, or of the elements.
+TEST_F(GuardsTest, DivisionsUnderAModulusAreUndone) {
+  const IndexId x = var("x", 10816), d = var("d", 2);
+  const IndexId element = linear(10816, d, 1, x, 896);
+  const TermId first_half = range(pool_.index_mod(element, 2048), 0, 1023);
+  EXPECT_EQ(range(pool_.index_mod(pool_.index_div(element, 64), 32), 0, 15), first_half);
+  EXPECT_EQ(range(pool_.index_mod(pool_.index_div(element, 512), 4), 0, 1), first_half);
+  EXPECT_EQ(range(pool_.index_scale(pool_.index_mod(pool_.index_div(element, 128), 16), -1), -7, 0), first_half);
+  EXPECT_NE(range(pool_.index_mod(pool_.index_div(element, 64), 32), 0, 14), first_half);
+  EXPECT_NE(range(pool_.index_mod(pool_.index_div(pool_.index_scale(element, 1, 1), 64), 32), 0, 15), first_half);
+  EXPECT_NE(range(pool_.index_mod(pool_.index_div(element, 512), 8), 0, 1), first_half);
+}
+
 TEST_F(GuardsTest, DivisionsAreUndone) {
   const IndexId x = var("x", 100), y = var("y", 20);
   EXPECT_EQ(range(linear(1, pool_.index_div(x, 4), -1, y), -kInf, 0), range(linear(1, x, -4, y), -kInf, 3));
