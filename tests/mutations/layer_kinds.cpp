@@ -101,6 +101,7 @@ void group_order(Editor& e, const std::string& at) {
 // Key and value parts of the fused projection exchanged.
 void keys_for_values(Editor& e, const std::string& at) {
   const std::string other = sibling(at, at.ends_with("_flat") ? "v_flat" : "v");
+  if (!e.at(at).attributes.has("start")) throw NotApplicable();
   const ir::AttrValue key_start = *e.at(at).attributes.find("start");
   const ir::AttrValue value_start = *e.at(other).attributes.find("start");
   e.set(at, "start", value_start);
