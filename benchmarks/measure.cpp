@@ -1,6 +1,5 @@
 #include "benchmarks/measure.h"
 
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,12 +23,6 @@ double cpu_seconds() {
   timespec now{};
   ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-
-double peak_megabytes() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  return static_cast<double>(usage.ru_maxrss) / 1024;  // Linux counts in kilobytes
 }
 
 std::int64_t count(const std::vector<ir::Instruction>& body) {
@@ -56,7 +49,7 @@ Measurement measure_here(const Setup& setup, int runs) {
     const verifier::Report report = verifier::verify(document, options);
     const double cpu = cpu_seconds() - start;
     if (run == 0) {
-      result.megabytes = peak_megabytes();
+      result.megabytes = static_cast<double>(report.statistics.peak_bytes) / (1 << 20);
       result.proved = report.verdict == verifier::Verdict::equivalent;
     }
     if (run > 0 && cpu >= result.cpu_seconds) continue;
