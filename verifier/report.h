@@ -39,7 +39,7 @@ struct Obligations {
 
 struct Statistics {
   double seconds = 0;
-  std::size_t peak_bytes = 0;  // of the process while verifying; 0: not measured
+  std::size_t peak_bytes = 0;  // resident memory of the process, its most until the end; 0: not measured
   std::int64_t reference_instructions = 0;
   std::int64_t plan_instructions = 0;
   std::int64_t z3_queries = 0;

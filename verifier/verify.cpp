@@ -1,5 +1,7 @@
 #include "verifier/verify.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <chrono>
 
@@ -24,6 +26,17 @@ void give_up(Report& report, const solvers::BudgetExceeded& e, const std::string
   d.message = "not decided: " + std::string(e.what()) + " while " + where;
   report.unknown_reason = d.message;
   report.diagnostics.push_back(std::move(d));
+}
+
+std::size_t peak_bytes() {
+  rusage usage{};
+  if (::getrusage(RUSAGE_SELF, &usage) != 0) return 0;
+  const auto peak = static_cast<std::size_t>(usage.ru_maxrss);
+#ifdef __APPLE__
+  return peak;
+#else
+  return peak << 10U;  // counted in kilobytes
+#endif
 }
 
 // What the prover cannot take yet is said before any work is done.
@@ -68,6 +81,7 @@ Report verify(const ir::Document& document, const VerifyOptions& options) {
   Report report;
   const auto finish = [&] {
     report.statistics.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    report.statistics.peak_bytes = peak_bytes();
     return report;
   };
 

@@ -1,0 +1,46 @@
+// One computation written in two granularities: a macro op and its parts, one product and several, one contraction and
+// the matrix product that libraries call. Each has a wrong third form of equal types.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+#include "bugs/case.h"
+
+namespace shardproof::granularity {
+
+using bugs::Case;
+using bugs::Ints;
+using bugs::Ops;
+using bugs::Values;
+using ir::OpCode;
+using ir::ValueId;
+
+struct Operand {
+  std::string name;
+  ir::Shape shape;
+  std::string dims;  // placement in the short form of Case
+  ir::DType dtype = ir::DType::f32;
+  std::int64_t below = 0;
+};
+
+using Make = std::function<Values(Ops& ops, const Values& operands)>;
+
+struct Spelling {
+  std::string name;
+  std::vector<Operand> operands;
+  std::vector<std::string> results;  // placements
+  Make coarse, fine, wrong;
+  // Whether the prover takes the fine form as a plan of the coarse one, and the reverse, or that is beyond it so far.
+  enum class Taken : std::uint8_t { both, fine_plan, coarse_plan, neither };
+  Taken taken = Taken::both;
+};
+void PrintTo(const Spelling& spelling, std::ostream* out);  // for GoogleTest
+
+std::vector<Spelling> macro_spellings();    // macro ops against core ops
+std::vector<Spelling> product_spellings();  // fused and separate products and sums
+
+}  // namespace shardproof::granularity
