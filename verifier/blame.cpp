@@ -1,11 +1,19 @@
 #include "verifier/blame.h"
 
 #include <algorithm>
+#include <functional>
+#include <set>
 
 namespace shardproof::verifier {
 
-using ir::OpCode;
 using ir::ValueId;
+using solvers::TermId;
+using solvers::VarId;
+
+namespace {
+constexpr std::size_t kMaxVariables = 4;   // that a partial sum may still depend on
+constexpr std::int32_t kMaxPartial = 300;  // nodes of a term that is looked at as a partial sum
+}  // namespace
 
 Blame::Blame(Session& session) : session_(session), definition_(session.plan_program().values.size(), npos) {
   const std::vector<Step>& steps = session.plan_run().steps();
@@ -50,9 +58,99 @@ std::vector<std::size_t> Blame::cone() {
   return result;
 }
 
-// Values that are unfolded, and whose loss reaches a failed claim.
+// A value is right as far as one can tell if it matches, or if something computed from it does: partial sums that a
+// collective completes, steps of a computation that is grouped in another way.
+std::vector<bool> Blame::fine_values() {
+  const std::vector<Step>& steps = session_.plan_run().steps();
+  std::vector<bool> fine(session_.plan_program().values.size());
+  for (std::size_t v = 0; v < fine.size(); ++v) fine[v] = folded({static_cast<std::int32_t>(v)});
+  for (std::size_t i = steps.size(); i-- > 0;) {
+    std::vector<bool> vouching(fine.size());
+    bool result_fine = false;
+    for (ValueId out : steps[i].instruction->outputs) {
+      vouching[static_cast<std::size_t>(out.index)] = fine[static_cast<std::size_t>(out.index)];
+      result_fine = result_fine || fine[static_cast<std::size_t>(out.index)];
+    }
+    if (!result_fine) continue;
+    for (ValueId v : operands_of(i, vouching)) fine[static_cast<std::size_t>(v.index)] = true;
+  }
+  return fine;
+}
+
+// The term where all its accesses are within their tensors: a padded dimension has more elements than the reference's.
+TermId Blame::within_shapes(TermId term) {
+  solvers::TermPool& pool = session_.pool();
+  TermId result = term;
+  std::set<TermId> seen;
+  const std::function<void(TermId)> visit = [&](TermId t) {
+    if (!seen.insert(t).second) return;
+    const solvers::TermNode& n = pool.node(t);
+    for (std::size_t d = 0; n.kind == solvers::TermKind::access && d < n.indices.size(); ++d) {
+      const solvers::IndexNode& index = pool.index(n.indices[d]);
+      const std::int64_t last = pool.tensor(n.tensor).shape[d] - 1;
+      const std::vector<VarId>& own = pool.members(index.free);
+      const bool free = std::all_of(own.begin(), own.end(), [&](VarId v) { return pool.contains(pool.node(term).free, v); });
+      if (free && (index.lo < 0 || index.hi > last)) result = pool.mul(pool.range(n.indices[d], 0, last), result);
+    }
+    for (const solvers::Monomial& m : n.monomials)
+      for (const solvers::Factor& f : m.factors) visit(f.term);
+    for (TermId a : n.arguments) visit(a);
+    if (n.kind == solvers::TermKind::reduce) visit(n.body);
+  };
+  visit(term);
+  return result;
+}
+
+// Whether summing over mesh coordinates and loops, or taking the maximum, makes every piece of the term match: a right
+// part of a sum, for all one can tell from it alone.
+bool Blame::completes(const Step& step, solvers::TermId term) {
+  const auto [it, added] = completes_.try_emplace(term, false);
+  if (!added) return it->second;
+  solvers::TermPool& pool = session_.pool();
+  Containment& containment = session_.plan_run().containment();
+  term = session_.plan_run().without_carried(term);
+  if (containment.strayed(term)) return false;
+  std::vector<VarId> variables;
+  for (VarId v : pool.members(pool.node(term).free)) {
+    const bool loop = std::any_of(step.loops.begin(), step.loops.end(), [&](const auto& l) { return l.second == v; });
+    if (loop || pool.var(v).kind == solvers::VarKind::mesh) variables.push_back(v);
+  }
+  if (variables.size() > kMaxVariables) return false;
+  const auto piece_completes = [&](TermId piece) {
+    if (containment.matches(piece)) return true;
+    if (pool.node(piece).size > kMaxPartial) return false;
+    piece = within_shapes(piece);
+    for (std::size_t subset = 1; subset < std::size_t{1} << variables.size(); ++subset) {
+      solvers::TermPool::FreshScope scope(pool);
+      solvers::Substitution s;
+      std::vector<VarId> bound;
+      for (std::size_t k = 0; k < variables.size(); ++k) {
+        if ((subset >> k & 1) == 0) continue;
+        bound.push_back(scope.fresh(pool.var(variables[k]).extent));
+        s.set(variables[k], pool.index_var(bound.back()));
+      }
+      const TermId body = pool.substitute(piece, s);
+      for (const solvers::Reduction kind : {solvers::Reduction::sum, solvers::Reduction::max})
+        if (containment.matches(session_.folder().refold(pool.reduce(kind, bound, body)))) return true;
+    }
+    return false;
+  };
+  bool all = true;
+  try {
+    for (const auto& [guards, piece] : containment.pieces(term)) all = all && piece_completes(piece);
+  } catch (const std::overflow_error&) {
+    all = false;
+  } catch (const solvers::BudgetExceeded& e) {
+    if (e.what_kind != solvers::BudgetExceeded::What::size) throw;
+    all = false;
+  }
+  return completes_[it->first] = all;
+}
+
+// Values that are not fine, and whose loss reaches a failed claim.
 std::vector<bool> Blame::bad_values() {
   const std::vector<Step>& steps = session_.plan_run().steps();
+  const std::vector<bool> fine = fine_values();
   std::vector<bool> bad(session_.plan_program().values.size());
   for (const Claim& claim : session_.claims())
     if (!claim.proved && !folded(claim.value)) bad[static_cast<std::size_t>(claim.value.index)] = true;
@@ -61,7 +159,25 @@ std::vector<bool> Blame::bad_values() {
     for (ValueId out : steps[i].instruction->outputs) result_bad = result_bad || bad[static_cast<std::size_t>(out.index)];
     if (!result_bad) continue;
     for (ValueId v : operands_of(i, bad))
-      if (!folded(v)) bad[static_cast<std::size_t>(v.index)] = true;
+      if (!fine[static_cast<std::size_t>(v.index)]) bad[static_cast<std::size_t>(v.index)] = true;
+  }
+  // Right parts of sums, as long as all they are computed from is right.
+  for (const Step& step : steps) {
+    if (step.instruction->outputs.size() != 1) {
+      // A loop: each result from its own carry.
+      if (step.instruction->region == nullptr) continue;
+      for (const ir::Carry& carry : step.instruction->region->carries)
+        if (bad[static_cast<std::size_t>(carry.result.index)] && !bad[static_cast<std::size_t>(carry.init.index)] &&
+            !bad[static_cast<std::size_t>(carry.next.index)] && completes(step, session_.plan_run().term(carry.result)))
+          bad[static_cast<std::size_t>(carry.result.index)] = false;
+      continue;
+    }
+    const ValueId out = step.instruction->outputs[0];
+    if (!bad[static_cast<std::size_t>(out.index)]) continue;
+    const std::vector<ValueId> operands = operands_of(definition(out), bad);
+    if (std::none_of(operands.begin(), operands.end(), [&](ValueId v) { return bad[static_cast<std::size_t>(v.index)]; }) &&
+        completes(step, session_.plan_run().term(out)))
+      bad[static_cast<std::size_t>(out.index)] = false;
   }
   return bad;
 }
@@ -83,9 +199,8 @@ std::vector<std::size_t> Blame::roots() {
   const std::vector<bool> bad = bad_values();
   std::vector<std::size_t> result;
   for (std::size_t i : bad_steps()) {
-    bool operands_folded = true;
-    for (ValueId v : operands_of(i, bad)) operands_folded = operands_folded && folded(v);
-    if (operands_folded) result.push_back(i);
+    const std::vector<ValueId> operands = operands_of(i, bad);
+    if (std::none_of(operands.begin(), operands.end(), [&](ValueId v) { return bad[static_cast<std::size_t>(v.index)]; })) result.push_back(i);
   }
   return result;
 }

@@ -75,6 +75,19 @@ TermId Containment::contain_piece(TermId piece, int depth, const Keep& keep) {
   return is_lost(lost, depth) ? pool_.add(pool_.poly(std::move(kept)), stand_in(lost)) : piece;
 }
 
+std::map<std::vector<Factor>, TermId> Containment::pieces(TermId term) {
+  std::map<std::vector<Factor>, std::vector<Monomial>> groups;
+  for (const Monomial& m : pool_.monomials_of(term)) {
+    std::vector<Factor> guards;
+    Monomial rest{m.coefficient, {}};
+    for (const Factor& f : m.factors) (pool_.is_guard(f.term) ? guards : rest.factors).push_back(f);
+    groups[guards].push_back(std::move(rest));
+  }
+  std::map<std::vector<Factor>, TermId> result;
+  for (auto& [guards, monomials] : groups) result.emplace(guards, pool_.poly(std::move(monomials)));
+  return result;
+}
+
 TermId Containment::contain(TermId term, const std::vector<TermId>& operands, bool arithmetic, const Keep& keep) {
   if (matches(term)) return term;
   // A large scalar that is the same on all ranks has no collective ahead, and would be copied everywhere.
@@ -83,18 +96,9 @@ TermId Containment::contain(TermId term, const std::vector<TermId>& operands, bo
   for (TermId operand : operands)
     if (const auto it = depth_.find(operand.value); it != depth_.end()) depth = std::max(depth, it->second);
   depth += arithmetic ? 1 : 0;
-  // Pieces of a buffer stray one by one.
-  std::map<std::vector<Factor>, std::vector<Monomial>> pieces;
-  for (const Monomial& m : pool_.monomials_of(term)) {
-    std::vector<Factor> guards;
-    Monomial rest{m.coefficient, {}};
-    for (const Factor& f : m.factors) (pool_.is_guard(f.term) ? guards : rest.factors).push_back(f);
-    pieces[guards].push_back(std::move(rest));
-  }
   bool changed = false;
   std::vector<TermId> parts;
-  for (auto& [guards, monomials] : pieces) {
-    const TermId piece = pool_.poly(std::move(monomials));
+  for (const auto& [guards, piece] : pieces(term)) {  // parts of a buffer stray one by one
     const TermId contained = contain_piece(piece, depth, keep);
     changed = changed || contained != piece;
     parts.push_back(pool_.mul(pool_.product(guards, ir::Rational(1)), contained));

@@ -37,6 +37,9 @@ class Containment {
   // Whether the term is made of reference values alone (see Folder::is_folded).
   bool matches(solvers::TermId term);
 
+  // The term as a sum of products of guards and what they guard.
+  std::map<std::vector<solvers::Factor>, solvers::TermId> pieces(solvers::TermId term);
+
  private:
   solvers::TermId contain_piece(solvers::TermId piece, int depth, const Keep& keep);
   bool is_lost(solvers::TermId piece, int depth);

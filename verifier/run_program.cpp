@@ -197,6 +197,15 @@ TermId ProgramRun::evaluate(const Step& step, const Instruction& instruction) {
   }
 }
 
+TermId ProgramRun::without_carried(TermId term) const {
+  std::vector<solvers::Monomial> rest = pool_.monomials_of(term);
+  std::erase_if(rest, [&](const solvers::Monomial& m) {
+    return m.factors.size() == 1 && m.factors[0].power == 1 && pool_.node(m.factors[0].term).kind == TermKind::access &&
+           ever_carried_.count(pool_.node(m.factors[0].term).tensor) != 0;
+  });
+  return pool_.poly(std::move(rest));
+}
+
 bool ProgramRun::mentions(TermId term, const std::set<TensorId>& tensors) const {
   if (tensors.empty()) return false;
   std::unordered_set<std::int32_t> seen;
@@ -230,6 +239,7 @@ void ProgramRun::run_loop(const Instruction& instruction) {
       set(carry.argument, argument);
     }
     carried.push_back(pool_.node(argument).tensor);
+    ever_carried_.insert(carried.back());
   }
   carried_.insert(carried.begin(), carried.end());
   run_body(region.body);

@@ -64,6 +64,8 @@ class ProgramRun {
   std::vector<solvers::TermId> snapshot() const { return terms_; }
   void restore(std::vector<solvers::TermId> terms) { terms_ = std::move(terms); }
 
+  // The term less the values carried by loops that it adds up.
+  solvers::TermId without_carried(solvers::TermId term) const;
   Containment& containment() { return containment_; }
   const std::vector<Fault>& faults() const { return faults_; }
   const ir::Program& program() const { return program_; }
@@ -99,6 +101,7 @@ class ProgramRun {
   std::vector<solvers::VarId> open_loops_;
   // Arguments of open loops. No atom may be defined by them: its definition would hide that a value depends on them.
   std::set<solvers::TensorId> carried_;
+  std::set<solvers::TensorId> ever_carried_;  // of closed loops as well
   std::set<ir::ValueId> overridden_;
   std::vector<solvers::TermId> override_terms_;
   std::vector<Fault> faults_;
