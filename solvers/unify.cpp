@@ -70,7 +70,8 @@ class Matcher {
         return true;
       case TermKind::apply: return match_apply(a, b);
       case TermKind::reduce:
-        return a.reduction == b.reduction && a.bound.size() == b.bound.size() && match(a.body, b.body);
+        // A sum over a part of a range is the commonest near miss.
+        return a.reduction == b.reduction && extents(a.bound) == extents(b.bound) && match(a.body, b.body);
       case TermKind::range: match_range(a, b); return true;
       case TermKind::index_value:
         equations_.push_back({a.form, mixes_signs(a.form) || mixes_signs(b.form) ? pool_.index_scale(b.form, odometer_.pick(2) == 0 ? 1 : -1) : b.form});
@@ -81,6 +82,13 @@ class Matcher {
 
  private:
   using Keyed = std::vector<std::pair<std::uint64_t, std::size_t>>;
+
+  std::vector<std::int64_t> extents(const std::vector<VarId>& vars) const {
+    std::vector<std::int64_t> result;
+    for (VarId v : vars) result.push_back(pool_.var(v).extent);
+    std::sort(result.begin(), result.end());
+    return result;
+  }
 
   bool pair_up(const Keyed& left, const Keyed& right, const std::function<bool(std::size_t, std::size_t)>& go) {
     if (left.size() != right.size()) return false;

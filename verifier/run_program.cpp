@@ -16,6 +16,10 @@ using solvers::TermKind;
 using solvers::VarId;
 using solvers::VarKind;
 
+namespace {
+bool completes_sums(const Instruction& instruction) { return ir::schema_of(instruction.op).family == ir::OpFamily::communication; }
+}  // namespace
+
 ProgramRun::ProgramRun(Side side, solvers::Folder& folder, Semantics& semantics, const ir::Program& program)
     : side_(side), folder_(folder), pool_(folder.atoms().pool()), semantics_(semantics), program_(program),
       containment_(folder), terms_(program.values.size()), infinities_(program.values.size()), pending_(program.values.size()),
@@ -146,7 +150,7 @@ void ProgramRun::run_instruction(const Instruction& instruction) {
       for (const Denotation& operand : operands) terms.push_back(operand.term);
       const ir::OpFamily family = ir::schema_of(instruction.op).family;
       const bool arithmetic = family != ir::OpFamily::structure && family != ir::OpFamily::source;
-      result = contain(fold_result(instruction, result), terms, arithmetic, value.type);
+      result = contain(fold_result(result, completes_sums(instruction)), terms, arithmetic, value.type);
     }
     infinities_[static_cast<std::size_t>(out.index)] = semantics_.infinity(instruction, operands);
     assign(out, result);
@@ -168,8 +172,7 @@ std::vector<Denotation> ProgramRun::operands_of(const Instruction& instruction) 
 
 // Sums over part of a contraction are expected to fold only once a collective completes them; everything else
 // that does not fold at once is looked at harder.
-TermId ProgramRun::fold_result(const Instruction& instruction, TermId term) {
-  const bool completes = ir::schema_of(instruction.op).family == ir::OpFamily::communication;
+TermId ProgramRun::fold_result(TermId term, bool completes) {
   const TermId folded = folder_.fold(term);
   if (containment_.strayed(folded)) return folded;
   return completes || pool_.node(folded).height == 0 ? folder_.refold(folded) : folded;
@@ -188,7 +191,7 @@ TermId ProgramRun::evaluate(const Step& step, const Instruction& instruction) {
   const std::vector<Denotation> operands = operands_of(instruction);
   try {
     const TermId result = pool_.assume(semantics_.evaluate(instruction, operands, program_.value(instruction.outputs.at(0)).type), {});
-    const TermId folded = fold_result(instruction, result);
+    const TermId folded = fold_result(result, completes_sums(instruction));
     unbind();
     return folded;
   } catch (...) {
@@ -279,7 +282,7 @@ void ProgramRun::finish_loop(const Instruction& instruction, VarId index, const 
         throw SemanticsError("SP0905", "unsupported", "the loop-carried value `" + program_.value(carry.argument).name + "` is not an accumulation",
                              "next = carried + something that depends on no carried value", "a general recurrence");
       }
-      if (side_ == Side::plan) result = contain(folder_.refold(result), {term(carry.init), next}, true, value.type);
+      if (side_ == Side::plan) result = contain(fold_result(result, false), {term(carry.init), next}, true, value.type);
       else result = mentions(result, carried_) ? folder_.fold(result) : folder_.define(value.name, result);
       assign(carry.result, result);
     } catch (const SemanticsError& e) {

@@ -83,7 +83,7 @@ class ProgramRun {
   void assign(ir::ValueId value, solvers::TermId term);
   void fail(const ir::Instruction& instruction, Fault fault);
   std::vector<Denotation> operands_of(const ir::Instruction& instruction) const;
-  solvers::TermId fold_result(const ir::Instruction& instruction, solvers::TermId term);
+  solvers::TermId fold_result(solvers::TermId term, bool completes_sums);
   solvers::TermId contain(solvers::TermId term, const std::vector<solvers::TermId>& operands, bool arithmetic, const ir::TensorType& type);
   solvers::TermId unknown(const std::string& name, const ir::TensorType& type);  // of an instruction without a meaning
   std::vector<solvers::VarId> scope_of(const ir::TensorType& type);  // coordinates, open loops, element indices
