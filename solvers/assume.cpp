@@ -53,12 +53,15 @@ IndexId TermPool::assume_index(IndexId e, const std::vector<TermId>& guards, Det
 
 // Divisions first: what a modulus becomes would hide the parts of a division.
 IndexId TermPool::assume_digits(IndexId e, const std::vector<TermId>& guards, int steps) {
+  const IndexNode& n = index(e);
+  std::int64_t largest = 0;
+  for (const auto& [a, unused] : n.terms) largest = std::max(largest, atom(a).divisor);
   for (const AtomKind kind : {AtomKind::floor_div, AtomKind::modulo})
     for (TermId g : guards) {
       const TermNode& guard = node(g);
       if (guard.kind != TermKind::range) continue;
       const std::int64_t lo = std::max(guard.lo, index(guard.form).lo), hi = std::min(guard.hi, index(guard.form).hi);
-      const IndexNode n = index(e);
+      if (hi - lo >= largest) continue;
       for (const auto& [a, k] : n.terms) {
         const std::int64_t c = atom(a).divisor;
         if (atom(a).kind != kind || hi - lo >= c || !intersects(atom(a).free, guard.free)) continue;

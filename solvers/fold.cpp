@@ -378,7 +378,8 @@ std::optional<TermId> Folder::fold_by_guard_form(TermId term, const std::vector<
       if (!whole) body = pool_.assume(body, inner, TermPool::Detail::parts);
       TermId folded = fold_under(body, inner);
       if (whole && !is_folded(folded)) {
-        const TermId again = fold_under(pool_.assume(folded, inner, TermPool::Detail::parts), inner);
+        const TermId assumed = pool_.assume(folded, inner, TermPool::Detail::parts);
+        const TermId again = assumed == folded ? folded : fold_under(assumed, inner);
         if (is_folded(again)) folded = again;
       }
       if (pool_.node(folded).height == 0 && !is_folded(folded)) folded = fold_by_cases(folded, inner).value_or(folded);

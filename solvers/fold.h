@@ -74,6 +74,10 @@ class Folder {
   std::vector<std::pair<std::size_t, IndexId>> carried_forms(const std::vector<Monomial>& monomials) const;
   TermId fold_pieces(TermId term);
   TermId refold_sums(TermId term);
+  TermId fold_distributed(TermId term);
+  std::optional<TermId> join_group(const std::vector<std::pair<Rational, TermId>>& sums, const std::vector<TermId>& guards,
+                                   std::vector<bool>& joined, int& budget);
+  std::vector<Monomial> summands_over(const std::vector<VarId>& vars, TermId sum, TermPool::FreshScope& scope);
 
   AtomTable& atoms_;
   TermPool& pool_;

@@ -138,7 +138,8 @@ TermId Folder::refold(TermId term) {
   if (is_folded(best)) return best;
   try {
     if (const auto pieces = fold_by_cases(best, {})) return *pieces;
-    best = refold_sums(best);
+    if (const TermId joined = fold_distributed(best); joined != best) best = fold(joined);
+    if (pool_.node(best).free.value == 0) best = refold_sums(best);
     if (is_folded(best)) return best;
     if (pool_.node(best).size > kRefoldSize) return best;
     // Whatever the association of an elementwise computation, its fully unfolded form is one polynomial.
@@ -166,7 +167,7 @@ TermId Folder::refold(TermId term) {
   return best;
 }
 
-// Each sum over something among other summands by itself: a gradient norm has one for every parameter.
+// Each sum among other summands by itself: a gradient norm has one for every parameter.
 TermId Folder::refold_sums(TermId term) {
   const std::vector<Monomial> monomials = pool_.monomials_of(term);
   if (monomials.size() < 2) return term;

@@ -68,7 +68,6 @@ std::vector<Subject> base_plans() {
   // tp = dp, so that a collective over the wrong axis keeps every shape; two kv groups a rank.
   plans.push_back(subject("llama-square", llama(4), degrees(2, 2, true, true)));
   plans.push_back(subject("llama-replicated-kv", llama(4), degrees(8, 2, true, true)));
-  plans.back().not_yet = true;
   plans.push_back(subject("gpt2", gpt2(), degrees(2, 4, false, false)));
   // The padding of the tied embedding in a bucket with fused weights; fewer positions than the model has.
   plans.push_back(subject("gpt2-zero1", gpt2(), degrees(2, 4, false, true)));

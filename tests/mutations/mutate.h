@@ -91,7 +91,6 @@ struct Subject {
   std::int64_t axis_size(const std::string& axis) const;
 
   std::string name;
-  bool not_yet = false;  // the prover need not take it: mutated only if it is proved
   ir::Document document;
   std::vector<Entry> entries;  // in order, loop bodies in place
 };

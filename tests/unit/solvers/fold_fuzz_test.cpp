@@ -106,7 +106,7 @@ class Program {
         pool_.index_linear(pool_.index_var(t), kColumns / 3, pool_.index_var(pool_.element(1, kColumns / 3)), 1);
     if (random_.chance(20)) row = pool_.index_mod(pool_.index_scale(row, 1, 1), kRows);
     if (random_.chance(20)) column = pool_.index_linear(column, -1, pool_.index_constant(0), 0, kColumns - 1);
-    switch (random_.between(0, 5)) {
+    switch (random_.between(0, 6)) {
       case 0: {  // partial sums over ranks, perhaps one too few
         if (op.kind != 4) break;
         const VarId u = random_.chance(75) ? pool_.named(VarKind::loop, "u3", 3) : pool_.named(VarKind::loop, "u2", 2);
@@ -128,6 +128,12 @@ class Program {
                          pool_.scale(apply(random_operation(), row, column), Rational(random_.between(-1, 1))));
       case 4:
         return pool_.mul(apply(op, row, column), at(op.b, row, column));
+      case 5: {  // a contraction of what a value is made of, perhaps with too much of it
+        const TermId whole = at(op.a, row, pool_.index_var(k_));
+        TermId parts = atoms_.unfold(whole, [](TensorId) { return true; });
+        if (random_.chance(30)) parts = pool_.add(parts, pool_.scale(at(op.b, row, pool_.index_var(k_)), Rational(random_.between(-1, 1))));
+        return pool_.reduce(Reduction::sum, {k_}, pool_.mul(parts, pool_.access(weight_, {pool_.index_var(k_), column})));
+      }
       default:
         break;
     }

@@ -76,6 +76,34 @@ TEST_F(FoldTest, OppositeDistancesAreNotTheSameValue) {
       EXPECT_FALSE(folder_.is_folded(folder_.fold(shard(opposite, dimension, rank))));
 }
 
+// Two values are rotated into each other, and the result contracted; a plan contracts what is rotated term by term.
+TEST_F(FoldTest, SumsTakenApartByLinearityFold) {
+  const auto tensor = [&](const char* name, std::vector<std::int64_t> shape) { return atoms_.opaque({name, std::move(shape), false, 0}); };
+  const TensorId grad = tensor("g", {32, 32, 8}), cos = tensor("cos", {32, 4}), sin = tensor("sin", {32, 4}), in = tensor("in", {32, 32, 16});
+  const IndexId b = v(pool_.named(VarKind::loop, "b", 32)), s = v(pool_.named(VarKind::loop, "s", 32));
+  const auto rotated = [&](IndexId batch, IndexId position, IndexId at, int sign) {
+    return pool_.add(pool_.mul(pool_.access(cos, {position, at}), pool_.access(grad, {batch, position, at})),
+                     pool_.scale(pool_.mul(pool_.access(sin, {position, at}), pool_.access(grad, {batch, position, pool_.index_scale(at, 1, 4)})), Rational(sign)));
+  };
+  const IndexId e0 = v(pool_.element(0, 32)), e1 = v(pool_.element(1, 32)), e2 = v(pool_.element(2, 4));
+  const TermId half = folder_.define("half", rotated(e0, e1, e2, 1));
+  ASSERT_TRUE(folder_.is_folded(half));
+  const auto contracted = [&](const std::function<TermId(IndexId)>& value, IndexId row, IndexId column) {
+    return pool_.reduce(Reduction::sum, {pool_.named(VarKind::loop, "b", 32), pool_.named(VarKind::loop, "s", 32)},
+                        pool_.mul(value(row), pool_.access(in, {b, s, column})));
+  };
+  const TensorId half_of = pool_.node(half).tensor;
+  const TermId weight = folder_.define("weight", contracted([&](IndexId row) { return pool_.access(half_of, {b, s, row}); }, v(pool_.element(0, 4)), v(pool_.element(1, 16))));
+  ASSERT_TRUE(folder_.is_folded(weight));
+  // Rows 2..5 of a buffer are those of the weight: the index is in range under that guard only.
+  const IndexId local = pool_.index_scale(v(pool_.element(0, 8)), 1, -2), column = v(pool_.element(1, 16));
+  const TermId guard = pool_.range(local, 0, 3);
+  const auto plan = [&](int sign) { return pool_.mul(guard, contracted([&](IndexId row) { return rotated(b, s, row, sign); }, local, column)); };
+  EXPECT_EQ(folder_.refold(plan(1)), pool_.mul(guard, pool_.access(pool_.node(weight).tensor, {local, column})));
+  EXPECT_FALSE(folder_.is_folded(folder_.refold(plan(-1))));
+  EXPECT_FALSE(folder_.is_folded(folder_.refold(plan(2))));
+}
+
 // A flat buffer, cut over ranks: thirds of the columns of a matrix, whose gradient was written third by third, and an
 // embedding padded at the end, whose padding is known by a condition on another form than the position in the buffer.
 TEST_F(FoldTest, PaddedBuffersFoldMemberByMember) {
