@@ -83,11 +83,42 @@ bool AtomTable::has_reduction(TensorId tensor) const {
 
 TermId AtomTable::unfold(TermId term, const std::function<bool(TensorId)>& select) {
   std::unordered_map<std::int32_t, TermId> memo;
-  return unfold_term(term, select, memo);
+  return unfold_term(term, [&](TensorId t) { return has_definition(t) && select(t) ? definition(t) : TermId{}; }, memo);
 }
 
-TermId AtomTable::unfold_term(TermId term, const std::function<bool(TensorId)>& select,
-                              std::unordered_map<std::int32_t, TermId>& memo) {
+TermId AtomTable::expand(TermId term) {
+  std::unordered_map<std::int32_t, TermId> memo;
+  return unfold_term(term, [this](TensorId t) { return expansion(t); }, memo);
+}
+
+TermId AtomTable::expansion(TensorId tensor) {
+  if (const auto it = expansions_.find(tensor.value); it != expansions_.end()) return it->second;
+  TermId result;
+  if (has_definition(tensor) && !is_anchor(tensor)) {
+    result = expand(definition(tensor));
+    if (pool_.node(result).size > kExpansionSize) result = TermId{};
+  }
+  return expansions_[tensor.value] = result;
+}
+
+bool AtomTable::is_anchor(TensorId tensor) const {
+  if (has_reduction(tensor) || pool_.tensor(tensor).shape.empty()) return true;
+  int accesses = 0;
+  for (const Monomial& m : pool_.monomials_of(definition(tensor))) {
+    int own = 0;
+    for (const Factor& f : m.factors) {
+      const TermNode& n = pool_.node(f.term);
+      if (n.kind == TermKind::range || (n.kind == TermKind::access && n.free.value == 0)) continue;
+      if (n.kind != TermKind::access || f.power != 1) return false;
+      ++own;
+    }
+    if (own > 1) return false;
+    accesses += own;
+  }
+  return accesses > 1;
+}
+
+TermId AtomTable::unfold_term(TermId term, const Replacement& replacement, std::unordered_map<std::int32_t, TermId>& memo) {
   if (auto it = memo.find(term.value); it != memo.end()) return it->second;
   const TermNode& n = pool_.node(term);
   TermId result = term;
@@ -96,24 +127,24 @@ TermId AtomTable::unfold_term(TermId term, const std::function<bool(TensorId)>& 
       std::vector<TermId> parts;
       for (const Monomial& m : n.monomials) {
         std::vector<Factor> factors;
-        for (const Factor& f : m.factors) factors.push_back({unfold_term(f.term, select, memo), f.power});
+        for (const Factor& f : m.factors) factors.push_back({unfold_term(f.term, replacement, memo), f.power});
         parts.push_back(pool_.product(factors, m.coefficient));
       }
       result = pool_.sum(parts);
       break;
     }
     case TermKind::access:
-      if (has_definition(n.tensor) && select(n.tensor)) {
+      if (const TermId body = replacement(n.tensor); body.valid()) {
         const std::vector<std::int64_t>& shape = pool_.tensor(n.tensor).shape;
         Substitution instance;
         for (std::size_t d = 0; d < shape.size(); ++d)
           if (shape[d] > 1) instance.set(pool_.pattern(d, shape[d]), n.indices[d]);
-        result = pool_.substitute(definition(n.tensor), instance);
+        result = pool_.substitute(body, instance);
       }
       break;
     case TermKind::apply: {
       std::vector<TermId> arguments;
-      for (TermId a : n.arguments) arguments.push_back(unfold_term(a, select, memo));
+      for (TermId a : n.arguments) arguments.push_back(unfold_term(a, replacement, memo));
       result = pool_.apply(n.function, std::move(arguments));
       break;
     }
@@ -122,7 +153,7 @@ TermId AtomTable::unfold_term(TermId term, const std::function<bool(TensorId)>& 
       std::vector<VarId> vars;
       const TermId body = pool_.open(term, scope, vars);
       std::unordered_map<std::int32_t, TermId> inner;  // fresh variables make the outer memo useless here
-      const TermId replaced = unfold_term(body, select, inner);
+      const TermId replaced = unfold_term(body, replacement, inner);
       if (replaced != body) result = pool_.reduce(n.reduction, std::move(vars), replaced);
       break;
     }

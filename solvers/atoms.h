@@ -20,6 +20,8 @@ namespace shardproof::solvers {
 // Decides lo <= e <= hi under guards when intervals do not; false means "not proved".
 using RangeOracle = std::function<bool(IndexId e, std::int64_t lo, std::int64_t hi, const std::vector<TermId>& guards)>;
 
+inline constexpr std::int32_t kExpansionSize = 160;  // nodes
+
 // pattern(y) == factor * t[y] for all y in t's shape: the definition itself (factor 1), or the definition
 // with some atoms unfolded and its rational content divided out.
 struct Variant {
@@ -59,6 +61,11 @@ class AtomTable {
   // the shape can only occur multiplied by a guard that is then 0.
   TermId unfold(TermId term, const std::function<bool(TensorId)>& select);
 
+  // Replaces all accesses to elementwise atoms by their definitions, and those in there in turn, down to anchors:
+  // contractions, scalars, plain sums of values (else the residual stream would unfold through all layers), and what
+  // would grow beyond `kExpansionSize`. Throws BudgetExceeded.
+  TermId expand(TermId term);
+
   bool in_range(IndexId e, std::int64_t extent, const std::vector<TermId>& guards);
   bool has_reduction(TensorId tensor) const;
 
@@ -67,11 +74,16 @@ class AtomTable {
   TermPool& pool() { return pool_; }
 
  private:
-  TermId unfold_term(TermId term, const std::function<bool(TensorId)>& select, std::unordered_map<std::int32_t, TermId>& memo);
+  // What stands for an access, over pattern variables and equal to the definition; invalid: the access stays.
+  using Replacement = std::function<TermId(TensorId)>;
+  TermId unfold_term(TermId term, const Replacement& replacement, std::unordered_map<std::int32_t, TermId>& memo);
+  TermId expansion(TensorId tensor);
+  bool is_anchor(TensorId tensor) const;
 
   TermPool& pool_;
   RangeOracle oracle_;
   std::vector<TermId> definitions_;  // by tensor
+  std::unordered_map<std::int32_t, TermId> expansions_;  // of tensors; invalid: an anchor
   std::vector<Variant> variants_;
   std::unordered_map<std::uint64_t, std::vector<std::size_t>> by_skeleton_;
   std::size_t generation_ = 0;

@@ -62,7 +62,6 @@ class Folder {
   TermId rebuild(const Content& content, TermId core);
   bool accesses_in_range(TermId term) const;
   void add_variants(TensorId tensor);
-  bool is_anchor(TensorId tensor) const;
   std::optional<TermId> unfold_elementwise(TermId term, bool sums);
   bool exclude(const Monomial& x, const Monomial& y) const;
   bool disjoint(const std::vector<Monomial>& monomials);

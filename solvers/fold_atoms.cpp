@@ -7,7 +7,7 @@
 namespace shardproof::solvers {
 
 namespace {
-constexpr std::int32_t kVariantSize = 160;   // larger unfolded variants are not registered
+constexpr std::int32_t kVariantSize = kExpansionSize;  // larger unfolded variants are not registered
 constexpr std::int32_t kRefoldSize = 400;    // larger terms are not refolded
 }  // namespace
 
@@ -98,39 +98,13 @@ void Folder::add_variants(TensorId tensor) {
   }
 }
 
-// An atom at which elementwise unfolding stops: contractions, scalars, and plain sums of values. Without the
-// last the residual stream would unfold through all layers.
-bool Folder::is_anchor(TensorId tensor) const {
-  if (atoms_.has_reduction(tensor) || pool_.tensor(tensor).shape.empty()) return true;
-  int accesses = 0;
-  for (const Monomial& m : pool_.monomials_of(atoms_.definition(tensor))) {
-    int own = 0;
-    for (const Factor& f : m.factors) {
-      const TermNode& n = pool_.node(f.term);
-      if (n.kind == TermKind::range || (n.kind == TermKind::access && n.free.value == 0)) continue;
-      if (n.kind != TermKind::access || f.power != 1) return false;
-      ++own;
-    }
-    if (own > 1) return false;
-    accesses += own;
-  }
-  return accesses > 1;
-}
-
 // Elementwise atoms unfolded as far as they go; with `sums`, plain sums once as well.
 std::optional<TermId> Folder::unfold_elementwise(TermId term, bool sums) {
-  if (sums) {
-    const TermId next = atoms_.unfold(term, [this](TensorId t) { return !atoms_.has_reduction(t) && !pool_.tensor(t).shape.empty(); });
-    if (next == term || pool_.node(next).size > kVariantSize) return std::nullopt;
-    return unfold_elementwise(next, false).value_or(next);
-  }
-  for (int level = 0; level < 12; ++level) {
-    const TermId next = atoms_.unfold(term, [this](TensorId t) { return !is_anchor(t); });
-    if (next == term) return level == 0 ? std::nullopt : std::optional(term);
-    if (pool_.node(next).size > kVariantSize) return std::nullopt;
-    term = next;
-  }
-  return term;
+  TermId start = term;
+  if (sums) start = atoms_.unfold(term, [this](TensorId t) { return !atoms_.has_reduction(t) && !pool_.tensor(t).shape.empty(); });
+  const TermId whole = atoms_.expand(start);
+  if (whole == term || pool_.node(whole).size > kVariantSize) return std::nullopt;
+  return whole;
 }
 
 TermId Folder::refold(TermId term) {
