@@ -1,4 +1,5 @@
-// Hash-consing: one id per distinct node. Open addressing over ids; the nodes live elsewhere.
+// Hash-consing: one id per distinct node. Open addressing over ids; the nodes live elsewhere. A look-up is a cache miss,
+// so slots are kept small: half of the hash decides where to look and whether to compare.
 #pragma once
 
 #include <cstdint>
@@ -22,24 +23,25 @@ class InternTable {
   template <typename Same>
   std::int32_t find(std::uint64_t hash, Same&& same) const {
     if (slots_.empty()) return -1;
-    for (std::size_t i = hash & mask_;; i = (i + 1) & mask_) {
+    const auto half = static_cast<std::uint32_t>(hash);
+    for (std::size_t i = half & mask_;; i = (i + 1) & mask_) {
       const Slot& slot = slots_[i];
       if (slot.id < 0) return -1;
-      if (slot.hash == hash && same(slot.id)) return slot.id;
+      if (slot.hash == half && same(slot.id)) return slot.id;
     }
   }
   void insert(std::uint64_t hash, std::int32_t id) {
     if ((count_ + 1) * 2 > slots_.size()) grow();
-    place(hash, id);
+    place(static_cast<std::uint32_t>(hash), id);
     ++count_;
   }
 
  private:
   struct Slot {
-    std::uint64_t hash = 0;
+    std::uint32_t hash = 0;
     std::int32_t id = -1;
   };
-  void place(std::uint64_t hash, std::int32_t id) {
+  void place(std::uint32_t hash, std::int32_t id) {
     std::size_t i = hash & mask_;
     while (slots_[i].id >= 0) i = (i + 1) & mask_;
     slots_[i] = {hash, id};
