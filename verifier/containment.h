@@ -30,6 +30,9 @@ class Containment {
   using Keep = std::function<bool(solvers::TermId)>;
   solvers::TermId contain(solvers::TermId term, const std::vector<solvers::TermId>& operands, bool arithmetic, const Keep& keep);
 
+  // Of terms, so far.
+  const std::map<solvers::TermId, solvers::TermId>& stand_ins() const { return stand_ins_; }
+
   // A new stand-in for an unknown function of the variables.
   solvers::TermId unknown(std::string name, const std::vector<solvers::VarId>& variables);
   // Whether a stand-in occurs in the term: then it equals no value of the reference, as far as one can tell.

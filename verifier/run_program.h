@@ -67,6 +67,7 @@ class ProgramRun {
   // The term less the values carried by loops that it adds up.
   solvers::TermId without_carried(solvers::TermId term) const;
   Containment& containment() { return containment_; }
+  const Containment& containment() const { return containment_; }
   const std::vector<Fault>& faults() const { return faults_; }
   const ir::Program& program() const { return program_; }
 

@@ -76,13 +76,13 @@ Session::SideConditionResult Session::judge_side_conditions() {
   const auto fail = [&](std::vector<SideConditionResult::Failure>& failures, const DomainCondition& c) {
     const std::string text = conditions->describe(c.obligation);
     if (listed.insert(text).second)
-      failures.push_back({text, c.span, !conditions->is_closed(c.obligation.term) && !conditions->refuted(c.obligation)});
+      failures.push_back({text, c.span, conditions->depends_on_data(c.obligation) && !conditions->refuted(c.obligation)});
   };
   std::vector<Obligation> assumed;
   for (const DomainCondition& c : of_reference) {
     if (conditions->refuted(c.obligation)) {
       fail(result.contradictions, c);
-    } else if (conditions->is_closed(c.obligation.term)) {
+    } else if (!conditions->depends_on_data(c.obligation)) {
       fail(result.unmet, c);
     } else {
       for (const Obligation& o : conditions->reduced(c.obligation)) {

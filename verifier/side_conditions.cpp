@@ -51,6 +51,27 @@ bool SideConditions::refuted(const Obligation& o) {
   return false;
 }
 
+bool SideConditions::depends_on_data(const Obligation& o) {
+  return o.kind == Obligation::Kind::finite ? is_masked_by_data(o.term, 0) : !is_closed(o.term);
+}
+
+// What multiplies minus infinity on the way to the term is more than guards on indices.
+bool SideConditions::is_masked_by_data(TermId term, int depth) {
+  if (depth > kMaxDepth) return false;
+  const TermNode& n = pool_.node(term);
+  for (const Monomial& m : n.monomials) {
+    if (bounded(kAboveMinusInfinity, m, depth) && bounded(kBelowInfinity, m, depth)) continue;
+    for (const Factor& f : m.factors)
+      if (finite(f.term, depth + 1) ? !is_closed(f.term) : is_masked_by_data(f.term, depth + 1)) return true;
+  }
+  for (TermId a : n.arguments)
+    if (!finite(a, depth + 1) && is_masked_by_data(a, depth + 1)) return true;
+  if (n.kind == TermKind::reduce) return is_masked_by_data(n.body, depth + 1);
+  if (n.kind != TermKind::access) return false;
+  const TermId definition = atoms_.definition(n.tensor);
+  return definition.valid() && is_masked_by_data(definition, depth + 1);
+}
+
 bool SideConditions::is_closed(TermId term) const {
   const TermNode& n = pool_.node(term);
   switch (n.kind) {

@@ -25,8 +25,8 @@ class SideConditions {
   bool holds(const solvers::Obligation& obligation);
   // Whether it fails whatever the data. Not the opposite of `holds`: most are neither.
   bool refuted(const solvers::Obligation& obligation);
-  // Without data, so that it either holds or does not; such a condition cannot be an assumption.
-  bool is_closed(solvers::TermId term) const;
+  // Whether the values of inputs decide it. Otherwise it either holds or does not, and cannot be an assumption.
+  bool depends_on_data(const solvers::Obligation& obligation);
   // From now on the condition is a premise: for this term, and where it is one whole tensor, for all its elements.
   void suppose(const solvers::Obligation& obligation);
   void suppose_nonnegative(solvers::TensorId tensor) { memo_[{tensor, kNonnegative}] = true; }
@@ -41,6 +41,8 @@ class SideConditions {
   enum Question { kPositive, kNonnegative, kNonzero, kAboveMinusInfinity, kBelowInfinity };
 
   bool nonzero(solvers::TermId term);
+  bool is_closed(solvers::TermId term) const;  // without data
+  bool is_masked_by_data(solvers::TermId term, int depth);
   // A tensor whose elements are all of c * t[x0, x1, ...], c > 0 (or, if `any_sign`, c != 0).
   std::optional<solvers::TensorId> whole_tensor(solvers::TermId term, bool any_sign) const;
   bool positive(solvers::TermId term, int depth = 0);

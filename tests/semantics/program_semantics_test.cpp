@@ -49,6 +49,7 @@ std::vector<ir::ValueId> sound_values(const ProgramRun& run) {
 
 void check_values(Terms& terms, const ProgramRun& run, const std::map<ir::ValueId, runtime::RankTensors>& executed, bool on_mesh, Tally& tally) {
   terms.values.set_literals(terms.literals);
+  terms.values.set_stand_ins(run.containment().stand_ins());
   const double scale = magnitude(executed);
   for (const verifier::Fault& f : run.faults()) {
     // Known limits: general recurrences, sizes, products of many pieces. An index out of range would be a wrong refusal.

@@ -52,11 +52,22 @@ void TermValues::set_literals(const verifier::LiteralTable& literals) {
   }
 }
 
+void TermValues::set_stand_ins(const std::map<TermId, TermId>& stand_ins) {
+  for (const auto& [term, access] : stand_ins) stand_ins_[atoms_.pool().node(access).tensor] = {access, term};
+}
+
 double TermValues::element(TensorId tensor, const std::vector<std::int64_t>& indices) {
   TermPool& pool = atoms_.pool();
   const std::vector<std::int64_t>& shape = pool.tensor(tensor).shape;
   if (!atoms_.has_definition(tensor)) {
     if (!inside(shape, indices)) return kGarbage;
+    if (const auto stand_in = stand_ins_.find(tensor); stand_in != stand_ins_.end()) {
+      const auto [access, term] = stand_in->second;
+      Assignment values;
+      for (std::size_t d = 0; d < shape.size(); ++d)
+        for (VarId v : pool.members(pool.index(pool.node(access).indices[d]).free)) values.set(v, indices[d]);
+      return at(term, values);
+    }
     const auto found = data_.find(tensor);
     if (found == data_.end()) throw InternalError("no contents of tensor " + pool.tensor(tensor).name);
     return found->second[static_cast<std::size_t>(runtime::flat_index(shape, indices))];

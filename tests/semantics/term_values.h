@@ -22,6 +22,8 @@ class TermValues {
 
   // Row-major contents of a tensor without definition.
   void set(solvers::TensorId tensor, std::vector<double> data);
+  // Stand-ins hold the values of the terms that they stand for.
+  void set_stand_ins(const std::map<solvers::TermId, solvers::TermId>& stand_ins);
   // Literal tables and long constants hold what their key says.
   void set_literals(const verifier::LiteralTable& literals);
   double at(solvers::TermId term, const solvers::Assignment& values);
@@ -32,6 +34,7 @@ class TermValues {
   solvers::AtomTable& atoms_;
   solvers::TensorContents contents_;
   std::map<solvers::TensorId, std::vector<double>> data_;
+  std::map<solvers::TensorId, std::pair<solvers::TermId, solvers::TermId>> stand_ins_;  // access and term
   std::map<std::pair<solvers::TensorId, std::vector<std::int64_t>>, double> known_;
 };
 

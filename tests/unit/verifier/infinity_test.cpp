@@ -71,6 +71,22 @@ TEST(Infinity, RowsThatTheReferenceSubtractsAreAssumedUnmasked) {
   EXPECT_EQ(judge(kPlain, detour).verdict, Verdict::unknown);
 }
 
+TEST(Infinity, ARowThatIsMaskedForAllInputsIsNoPremise) {
+  // Scores of query 0 are all masked by [key < query]; with [key <= query] no row is.
+  const auto softmax = [](const char* direction) {
+    return R"({"out": "xs", "op": "broadcast", "in": "x", "shape": [8, 8], "dims": [1]},
+      {"out": "query", "op": "iota", "dim": 0, "type": "i64[8,8]"}, {"out": "key", "op": "iota", "dim": 1, "type": "i64[8,8]"},
+      {"out": "kept", "op": "compare", "in": ["key", "query"], "direction": ")" + std::string(direction) + R"("},
+      {"out": "hidden", "op": "constant", "negative_infinity": true, "type": "f32[8,8]"},
+      {"out": "masked", "op": "select", "in": ["kept", "xs", "hidden"]},
+      {"out": "top", "op": "reduce_max", "in": "masked", "dims": [1]}, {"out": "tops", "op": "broadcast", "in": "top", "shape": [8, 8], "dims": [0]},
+      {"out": "shifted", "op": "sub", "in": ["masked", "tops"]}, {"out": "e", "op": "exp", "in": "shifted"},
+      {"out": "s", "op": "reduce_sum", "in": "e", "dims": [1]}, {"out": "out", "op": "add", "in": ["s", "w"]})";
+  };
+  EXPECT_EQ(judge(softmax("le"), softmax("le")).verdict, Verdict::equivalent);
+  EXPECT_EQ(judge(softmax("lt"), softmax("lt")).verdict, Verdict::unknown);
+}
+
 TEST(Infinity, ZeroTimesItIsNotZero) {
   // (i >= 3) * -inf + x, which is NaN where i < 3, is not the masked score.
   const std::string reference = kMasked + R"({"out": "e", "op": "exp", "in": "masked"}, {"out": "out", "op": "add", "in": ["e", "w"]})";
