@@ -101,6 +101,36 @@ TermId Blame::within_shapes(TermId term) {
   return result;
 }
 
+// A sum of reference values.
+bool Blame::sums_match(TermId term) {
+  for (const solvers::Monomial& m : session_.pool().monomials_of(term))
+    if (!folded_term(session_.pool().poly({m}))) return false;
+  return true;
+}
+
+// Whether the reference has each value in the term with the same rational factor somewhere.
+bool Blame::known_scale(TermId term) {
+  solvers::TermPool& pool = session_.pool();
+  const auto each = [&](TermId t, const std::function<bool(solvers::TensorId, std::pair<std::int64_t, std::int64_t>)>& f) {
+    for (const solvers::Monomial& m : pool.monomials_of(t))
+      for (const solvers::Factor& factor : m.factors) {
+        const solvers::TermNode& n = pool.node(factor.term);
+        if (n.kind == solvers::TermKind::access && n.free.value != 0 && !f(n.tensor, {m.coefficient.num, m.coefficient.den})) return false;
+      }
+    return true;
+  };
+  if (reference_scales_.empty())
+    for (TermId t : session_.reference_run().terms())
+      if (t.valid())
+        each(t, [&](solvers::TensorId tensor, std::pair<std::int64_t, std::int64_t> c) {
+          reference_scales_.insert({tensor, c});
+          return true;
+        });
+  return each(term, [&](solvers::TensorId tensor, std::pair<std::int64_t, std::int64_t> c) {
+    return !session_.atoms().has_definition(tensor) || reference_scales_.count({tensor, c}) != 0;
+  });
+}
+
 // Whether summing over mesh coordinates and loops, or taking the maximum, makes every piece of the term match: a right
 // part of a sum, for all one can tell from it alone.
 bool Blame::completes(const Step& step, solvers::TermId term) {
@@ -131,7 +161,7 @@ bool Blame::completes(const Step& step, solvers::TermId term) {
       }
       const TermId body = pool.substitute(piece, s);
       for (const solvers::Reduction kind : {solvers::Reduction::sum, solvers::Reduction::max})
-        if (containment.matches(session_.folder().refold(pool.reduce(kind, bound, body)))) return true;
+        if (sums_match(session_.folder().refold(pool.reduce(kind, bound, body)))) return true;
     }
     return false;
   };
@@ -212,6 +242,66 @@ std::size_t Blame::bad_count() {
     count += family != ir::OpFamily::structure && family != ir::OpFamily::source;
   }
   return count;
+}
+
+// The earliest value that the step depends on and that has a factor unknown to the reference.
+std::optional<Suspect> Blame::rescaled_before(std::size_t step) {
+  const std::vector<Step>& steps = session_.plan_run().steps();
+  std::vector<bool> wanted(session_.plan_program().values.size(), false);
+  for (ValueId out : steps[step].instruction->outputs) wanted[static_cast<std::size_t>(out.index)] = true;
+  std::optional<Suspect> first;
+  for (std::size_t i = step + 1; i-- > 0;) {
+    for (ValueId out : steps[i].instruction->outputs) {
+      if (!wanted[static_cast<std::size_t>(out.index)]) continue;
+      const TermId term = session_.plan_run().term(out);
+      const bool odd = folded_term(term) && !known_scale(term);
+      if (odd) first = Suspect{i, out, Suspect::Why::scale};
+      // Only through values with the odd factor, or that match nothing.
+      if (i == step || odd || !folded_term(term))
+        for (ValueId v : operands_of(i, wanted)) wanted[static_cast<std::size_t>(v.index)] = true;
+    }
+  }
+  return first;
+}
+
+// Claims on values that match: the one computed first, and the copies on the way to it.
+std::optional<Suspect> Blame::misplaced() {
+  std::optional<Suspect> first;
+  for (const Claim& claim : session_.claims()) {
+    if (claim.proved || !folded(claim.value)) continue;
+    const std::size_t step = definition(claim.value);
+    if (step == npos || (first && first->step <= step)) continue;
+    first = Suspect{step, claim.value, Suspect::Why::misplaced};
+  }
+  while (first) {
+    const ir::Instruction& instruction = *session_.plan_run().steps()[first->step].instruction;
+    if (instruction.inputs.size() != 1 || instruction.region != nullptr) break;
+    const std::size_t before = definition(instruction.inputs[0]);
+    const ir::OpFamily family = before == npos ? ir::OpFamily::source : ir::schema_of(session_.plan_run().steps()[before].instruction->op).family;
+    if (family != ir::OpFamily::structure && family != ir::OpFamily::communication) break;
+    first = Suspect{before, instruction.inputs[0], Suspect::Why::misplaced};
+  }
+  return first;
+}
+
+std::optional<Suspect> Blame::first_suspect() {
+  std::optional<Suspect> first;
+  const std::vector<bool> bad = bad_values();
+  const std::vector<std::size_t> all = roots();
+  if (!all.empty()) {
+    const ir::Instruction& instruction = *session_.plan_run().steps()[all.front()].instruction;
+    for (ValueId out : instruction.outputs)
+      if (!first && bad[static_cast<std::size_t>(out.index)]) first = Suspect{all.front(), out, Suspect::Why::unmatched};
+  }
+  const std::optional<Suspect> copy = misplaced();
+  if (copy && (!first || copy->step < first->step)) first = copy;
+  if (first)
+    if (const auto odd = rescaled_before(first->step)) return odd;
+  if (!first || session_.plan_run().steps()[first->step].instruction->region == nullptr) return first;
+  // A result of a loop: what its body makes of the carried value.
+  for (const ir::Carry& carry : session_.plan_run().steps()[first->step].instruction->region->carries)
+    if (carry.result == first->value && definition(carry.next) != npos) return Suspect{definition(carry.next), carry.next, first->why};
+  return first;
 }
 
 }  // namespace shardproof::verifier

@@ -3,11 +3,26 @@
 #pragma once
 
 #include <map>
+#include <optional>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "verifier/session.h"
 
 namespace shardproof::verifier {
+
+// Where the fault may be.
+struct Suspect {
+  enum class Why {
+    unmatched,  // the value matches nothing, though all it is computed from is right
+    scale,      // it is a reference value times a number that the reference never has there
+    misplaced   // it is a reference value, but a claim says that it should be another
+  };
+  std::size_t step = 0;
+  ir::ValueId value;
+  Why why = Why::unmatched;
+};
 
 class Blame {
  public:
@@ -16,6 +31,8 @@ class Blame {
   // Step indices in the failed claims' cone, in execution order, with all operands folded, the result not, and a
   // path of unfolded values to a failed claim.
   std::vector<std::size_t> roots();
+  // The earliest instruction that is likely to be at fault.
+  std::optional<Suspect> first_suspect();
   // Step indices in the backward cone of the failed claims, in execution order.
   std::vector<std::size_t> cone();
   // All steps with an unfolded result and a path of unfolded values to a failed claim, in execution order.
@@ -31,6 +48,10 @@ class Blame {
   static constexpr std::size_t npos = static_cast<std::size_t>(-1);
 
  private:
+  bool sums_match(solvers::TermId term);
+  bool known_scale(solvers::TermId term);
+  std::optional<Suspect> misplaced();
+  std::optional<Suspect> rescaled_before(std::size_t step);
   solvers::TermId within_shapes(solvers::TermId term);
   bool completes(const Step& step, solvers::TermId term);
   std::vector<ir::ValueId> operands_of(std::size_t step, const std::vector<bool>& wanted) const;
@@ -38,6 +59,7 @@ class Blame {
   Session& session_;
   std::vector<std::size_t> definition_;
   std::map<solvers::TermId, bool> completes_;
+  std::set<std::pair<solvers::TensorId, std::pair<std::int64_t, std::int64_t>>> reference_scales_;
 };
 
 }  // namespace shardproof::verifier

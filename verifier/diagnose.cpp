@@ -275,7 +275,7 @@ Diagnostic of_fault(const ir::Program& program, const Fault& fault, bool referen
   d.expected = fault.expected;
   d.found = fault.found;
   d.subject.instruction = ir::describe(program, *fault.instruction);
-  if (!fault.instruction->outputs.empty()) d.subject.value = program.value(fault.instruction->outputs[0]).name;
+  d.subject.value = program.value(fault.value).name;
   d.labels.push_back({fault.instruction->span, "here", true});
   return d;
 }
@@ -284,22 +284,28 @@ Diagnostic of_fault(const ir::Program& program, const Fault& fault, bool referen
 Diagnostic place_of_fault(Session& session, Blame& blame) {
   const auto failed = std::count_if(session.claims().begin(), session.claims().end(), [](const Claim& c) { return !c.proved; });
   const auto claim = std::find_if(session.claims().begin(), session.claims().end(), [](const Claim& c) { return !c.proved; });
-  const std::vector<std::size_t> roots = blame.roots();
   Diagnostic d;
   d.code = "SP0207";
   d.name = "wrong-value";
   d.subject.reference = claim->reference;
   d.notes.push_back("claims that are not proved: " + std::to_string(failed) + ", first `" + claim->name + "`");
-  if (!roots.empty()) {
-    const ir::Instruction& instruction = *session.plan_run().steps()[roots.front()].instruction;
-    const ir::ValueId value = instruction.outputs.front();
-    d.subject.value = name_of(session, value);
+  const std::optional<Suspect> suspect = blame.first_suspect();
+  if (suspect) {
+    const ir::Instruction& instruction = *session.plan_run().steps()[suspect->step].instruction;
+    const TermId term = session.plan_run().term(suspect->value);
+    d.subject.value = name_of(session, suspect->value);
     d.subject.instruction = ir::describe(session.plan_program(), instruction);
-    d.message = "`" + d.subject.value + "` matches no value of the reference, though all it reads does";
+    d.found = cut(session.pool().to_string(term));
+    switch (suspect->why) {
+      case Suspect::Why::unmatched:
+        d.message = "`" + d.subject.value + "` matches no value of the reference, though all it reads does";
+        if (const auto miss = session.folder().near_miss(term))
+          d.expected = (miss->same_extents ? "a value like `" : "the whole of `") + session.pool().tensor(miss->tensor).name + "` of the reference";
+        break;
+      case Suspect::Why::scale: d.message = "`" + d.subject.value + "` has a factor that the reference does not have"; break;
+      case Suspect::Why::misplaced: d.message = "`" + d.subject.value + "` is a reference value, but not the one it should be"; break;
+    }
     d.labels.push_back({instruction.span, "the plan leaves the reference here", true});
-    d.found = cut(session.pool().to_string(session.plan_run().term(value)));
-    if (const auto miss = session.folder().near_miss(session.plan_run().term(value)))
-      d.expected = (miss->same_extents ? "a value like `" : "the whole of `") + session.pool().tensor(miss->tensor).name + "` of the reference";
   } else {
     d.subject.value = claim->name;
     d.message = "`" + claim->name + "` is a reference value, but not the one it is declared to be";
