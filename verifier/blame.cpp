@@ -63,7 +63,7 @@ std::vector<std::size_t> Blame::cone() {
 std::vector<bool> Blame::fine_values() {
   const std::vector<Step>& steps = session_.plan_run().steps();
   std::vector<bool> fine(session_.plan_program().values.size());
-  for (std::size_t v = 0; v < fine.size(); ++v) fine[v] = folded({static_cast<std::int32_t>(v)});
+  for (std::size_t v = 0; v < fine.size(); ++v) fine[v] = definition_[v] == npos || folded({static_cast<std::int32_t>(v)});
   for (std::size_t i = steps.size(); i-- > 0;) {
     std::vector<bool> vouching(fine.size());
     bool result_fine = false;
@@ -284,6 +284,59 @@ std::optional<Suspect> Blame::misplaced() {
   return first;
 }
 
+// A right value that nothing reads: where it should have been read is near.
+std::optional<Suspect> Blame::unused() {
+  const std::vector<Step>& steps = session_.plan_run().steps();
+  std::vector<bool> used(session_.plan_program().values.size());
+  for (const Step& step : steps) {
+    for (ValueId v : step.instruction->inputs) used[static_cast<std::size_t>(v.index)] = true;
+    if (step.instruction->region == nullptr) continue;
+    for (const ir::Carry& carry : step.instruction->region->carries) used[static_cast<std::size_t>(carry.next.index)] = true;
+  }
+  for (const Claim& claim : session_.claims()) used[static_cast<std::size_t>(claim.value.index)] = true;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const ir::Instruction& instruction = *steps[i].instruction;
+    const ir::OpFamily family = ir::schema_of(instruction.op).family;
+    if (instruction.outputs.size() != 1 || family == ir::OpFamily::source) continue;
+    const ValueId out = instruction.outputs[0];
+    if (used[static_cast<std::size_t>(out.index)] || !ir::is_float(session_.plan_program().value(out).type.dtype)) continue;
+    return Suspect{i, out, Suspect::Why::unused};
+  }
+  return std::nullopt;
+}
+
+// In a sum most of whose summands are reference values: where the tensors in the others come from.
+std::optional<Suspect> Blame::odd_summand(const Suspect& root) {
+  solvers::TermPool& pool = session_.pool();
+  std::set<solvers::TensorId> odd, right;
+  for (const solvers::Monomial& m : pool.monomials_of(session_.plan_run().term(root.value))) {
+    const TermId summand = pool.poly({m});
+    const std::vector<solvers::TensorId> atoms = session_.folder().atoms_in(summand);
+    const bool matches = completes(session_.plan_run().steps()[root.step], summand);
+    (matches ? right : odd).insert(atoms.begin(), atoms.end());
+  }
+  if (right.empty()) return std::nullopt;
+  for (solvers::TensorId t : right) odd.erase(t);
+  if (odd.empty()) return std::nullopt;
+  const auto mentions = [&](ValueId v) {
+    const TermId term = session_.plan_run().term(v);
+    if (!term.valid()) return false;
+    const std::vector<solvers::TensorId> atoms = session_.folder().atoms_in(term);
+    return std::any_of(atoms.begin(), atoms.end(), [&](solvers::TensorId t) { return odd.count(t) != 0; });
+  };
+  Suspect origin = root;
+  for (int hops = 0; hops < 40; ++hops) {
+    std::vector<bool> wanted(session_.plan_program().values.size());
+    wanted[static_cast<std::size_t>(origin.value.index)] = true;
+    std::optional<Suspect> before;
+    for (ValueId v : operands_of(origin.step, wanted))
+      if (!before && definition(v) != npos && mentions(v)) before = Suspect{definition(v), v, Suspect::Why::summand};
+    if (!before) break;
+    origin = *before;
+  }
+  return origin.why == Suspect::Why::summand ? std::optional(origin) : std::nullopt;
+}
+
 std::optional<Suspect> Blame::first_suspect() {
   std::optional<Suspect> first;
   const std::vector<bool> bad = bad_values();
@@ -295,8 +348,11 @@ std::optional<Suspect> Blame::first_suspect() {
   }
   const std::optional<Suspect> copy = misplaced();
   if (copy && (!first || copy->step < first->step)) first = copy;
+  if (const auto dead = unused()) return dead;
   if (first)
     if (const auto odd = rescaled_before(first->step)) return odd;
+  if (first && first->why == Suspect::Why::unmatched)
+    if (const auto odd = odd_summand(*first)) return odd;
   if (!first || session_.plan_run().steps()[first->step].instruction->region == nullptr) return first;
   // A result of a loop: what its body makes of the carried value.
   for (const ir::Carry& carry : session_.plan_run().steps()[first->step].instruction->region->carries)

@@ -17,7 +17,9 @@ struct Suspect {
   enum class Why {
     unmatched,  // the value matches nothing, though all it is computed from is right
     scale,      // it is a reference value times a number that the reference never has there
-    misplaced   // it is a reference value, but a claim says that it should be another
+    misplaced,  // it is a reference value, but a claim says that it should be another
+    unused,     // it is right, and nothing reads it
+    summand     // it is a reference value, but not one that the reference adds up there
   };
   std::size_t step = 0;
   ir::ValueId value;
@@ -52,6 +54,8 @@ class Blame {
   bool known_scale(solvers::TermId term);
   std::optional<Suspect> misplaced();
   std::optional<Suspect> rescaled_before(std::size_t step);
+  std::optional<Suspect> unused();
+  std::optional<Suspect> odd_summand(const Suspect& root);
   solvers::TermId within_shapes(solvers::TermId term);
   bool completes(const Step& step, solvers::TermId term);
   std::vector<ir::ValueId> operands_of(std::size_t step, const std::vector<bool>& wanted) const;

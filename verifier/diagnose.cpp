@@ -303,6 +303,8 @@ Diagnostic place_of_fault(Session& session, Blame& blame) {
           d.expected = (miss->same_extents ? "a value like `" : "the whole of `") + session.pool().tensor(miss->tensor).name + "` of the reference";
         break;
       case Suspect::Why::scale: d.message = "`" + d.subject.value + "` has a factor that the reference does not have"; break;
+      case Suspect::Why::unused: d.message = "`" + d.subject.value + "` is never used"; break;
+      case Suspect::Why::summand: d.message = "`" + d.subject.value + "` is added up where the reference adds up something else"; break;
       case Suspect::Why::misplaced: d.message = "`" + d.subject.value + "` is a reference value, but not the one it should be"; break;
     }
     d.labels.push_back({instruction.span, "the plan leaves the reference here", true});

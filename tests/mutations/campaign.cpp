@@ -67,6 +67,21 @@ void readers(const ir::Program& program, const std::vector<ir::Instruction>& bod
   }
 }
 
+// Where what deleted instructions had read comes from, through ops without arithmetic.
+void producers(const std::vector<ir::Instruction>& body, const ir::Program& program, std::set<std::string>& names) {
+  for (auto i = body.rbegin(); i != body.rend(); ++i) {
+    if (i->region != nullptr) {
+      for (const ir::Carry& c : i->region->carries)
+        if (names.contains(program.value(c.result).name)) names.insert(program.value(c.next).name);
+      producers(i->region->body, program, names);
+      continue;
+    }
+    if (!moves_only(i->op)) continue;
+    if (std::any_of(i->outputs.begin(), i->outputs.end(), [&](ir::ValueId id) { return names.contains(program.value(id).name); }))
+      for (const ir::ValueId id : i->inputs) names.insert(program.value(id).name);
+  }
+}
+
 // "%dg = all_reduce[..](%x) : f32[4]" names dg; a part of an unfolded macro "dg/max" belongs to dg.
 std::string value_of(const std::string& instruction) {
   if (!instruction.starts_with('%')) return instruction;
@@ -83,6 +98,9 @@ void judge(const Editor& editor, const ir::Document& document, const verifier::R
   const ir::Program& program = document.plan.stages.front().program;
   readers(program, program.body, through, near);
   near.insert(through.begin(), through.end());
+  std::set<std::string> lost(editor.lost().begin(), editor.lost().end());
+  producers(program.body, program, lost);
+  near.insert(lost.begin(), lost.end());
   for (const std::string& name : editor.touched()) outcome.changed += (outcome.changed.empty() ? "" : " ") + name;
   for (const ir::Diagnostic& d : report.diagnostics) {
     if (outcome.blamed.empty()) outcome.blamed = value_of(d.subject.instruction.empty() ? d.subject.value : d.subject.instruction);
