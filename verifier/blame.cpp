@@ -177,6 +177,14 @@ bool Blame::completes(const Step& step, solvers::TermId term) {
   return completes_[it->first] = all;
 }
 
+// The value's name without numbers, and the size of its term: the same for what corresponds to it in another layer.
+std::pair<std::string, std::int32_t> Blame::likeness(ValueId value) const {
+  std::string name = session_.plan_program().value(value).name;
+  std::erase_if(name, [](char c) { return c >= '0' && c <= '9'; });
+  const TermId term = session_.plan_run().term(value);
+  return {std::move(name), term.valid() ? session_.pool().node(term).size : 0};
+}
+
 // Values that are not fine, and whose loss reaches a failed claim.
 std::vector<bool> Blame::bad_values() {
   const std::vector<Step>& steps = session_.plan_run().steps();
@@ -190,6 +198,12 @@ std::vector<bool> Blame::bad_values() {
     if (!result_bad) continue;
     for (ValueId v : operands_of(i, bad))
       if (!fine[static_cast<std::size_t>(v.index)]) bad[static_cast<std::size_t>(v.index)] = true;
+  }
+  // Values like one of another layer or buffer that is fine, though it matches nothing either.
+  std::set<std::pair<std::string, std::int32_t>> usual;
+  for (std::size_t v = 0; v < fine.size(); ++v) {
+    const TermId term = session_.plan_run().term({static_cast<std::int32_t>(v)});
+    if (fine[v] && definition_[v] != npos && !folded_term(term)) usual.insert(likeness({static_cast<std::int32_t>(v)}));
   }
   // Right parts of sums, as long as all they are computed from is right.
   for (const Step& step : steps) {
@@ -206,7 +220,7 @@ std::vector<bool> Blame::bad_values() {
     if (!bad[static_cast<std::size_t>(out.index)]) continue;
     const std::vector<ValueId> operands = operands_of(definition(out), bad);
     if (std::none_of(operands.begin(), operands.end(), [&](ValueId v) { return bad[static_cast<std::size_t>(v.index)]; }) &&
-        completes(step, session_.plan_run().term(out)))
+        (usual.count(likeness(out)) != 0 || completes(step, session_.plan_run().term(out))))
       bad[static_cast<std::size_t>(out.index)] = false;
   }
   return bad;

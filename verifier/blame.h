@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -50,6 +51,7 @@ class Blame {
   static constexpr std::size_t npos = static_cast<std::size_t>(-1);
 
  private:
+  std::pair<std::string, std::int32_t> likeness(ir::ValueId value) const;
   bool sums_match(solvers::TermId term);
   bool known_scale(solvers::TermId term);
   std::optional<Suspect> misplaced();

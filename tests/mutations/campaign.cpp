@@ -30,14 +30,20 @@ std::uint64_t seed_of(const std::string& text) {
   return hash;
 }
 
-bool moves_only(ir::OpCode op) {
-  switch (op) {
+// Ops without arithmetic on reals: they choose and move elements, or compute indices and conditions.
+bool moves_only(const ir::Program& program, const ir::Instruction& instruction) {
+  if (!instruction.outputs.empty() && !ir::is_float(program.value(instruction.outputs[0]).type.dtype)) return true;
+  switch (instruction.op) {
     case ir::OpCode::reshape:
     case ir::OpCode::transpose:
     case ir::OpCode::broadcast:
     case ir::OpCode::slice:
     case ir::OpCode::concat:
     case ir::OpCode::cast:
+    case ir::OpCode::select:
+    case ir::OpCode::take:
+    case ir::OpCode::take_along:
+    case ir::OpCode::put_along:
       return true;
     default:
       return false;
@@ -62,7 +68,7 @@ void readers(const ir::Program& program, const std::vector<ir::Instruction>& bod
     if (!reads) continue;
     for (const ir::ValueId id : i.outputs) {
       near.insert(program.value(id).name);
-      if (moves_only(i.op)) names.insert(program.value(id).name);
+      if (moves_only(program, i)) names.insert(program.value(id).name);
     }
   }
 }
@@ -76,7 +82,7 @@ void producers(const std::vector<ir::Instruction>& body, const ir::Program& prog
       producers(i->region->body, program, names);
       continue;
     }
-    if (!moves_only(i->op)) continue;
+    if (!moves_only(program, *i)) continue;
     if (std::any_of(i->outputs.begin(), i->outputs.end(), [&](ir::ValueId id) { return names.contains(program.value(id).name); }))
       for (const ir::ValueId id : i->inputs) names.insert(program.value(id).name);
   }
