@@ -13,12 +13,21 @@ using solvers::VarId;
 namespace {
 constexpr std::size_t kMaxVariables = 4;   // that a partial sum may still depend on
 constexpr std::int32_t kMaxPartial = 300;  // nodes of a term that is looked at as a partial sum
+
+bool passes_parts(ir::OpCode op) {
+  const ir::OpFamily family = ir::schema_of(op).family;
+  return family == ir::OpFamily::structure || family == ir::OpFamily::communication || op == ir::OpCode::cast || op == ir::OpCode::add;
+}
 }  // namespace
 
 Blame::Blame(Session& session) : session_(session), definition_(session.plan_program().values.size(), npos) {
   const std::vector<Step>& steps = session.plan_run().steps();
   for (std::size_t i = 0; i < steps.size(); ++i)
     for (ValueId out : steps[i].instruction->outputs) definition_[static_cast<std::size_t>(out.index)] = i;
+}
+
+bool Blame::recognised(ValueId value) {
+  return ir::is_float(session_.plan_program().value(value).type.dtype) ? recognised_term(session_.plan_run().term(value)) : folded(value);
 }
 
 bool Blame::folded(ValueId value) {
@@ -63,7 +72,7 @@ std::vector<std::size_t> Blame::cone() {
 std::vector<bool> Blame::fine_values() {
   const std::vector<Step>& steps = session_.plan_run().steps();
   std::vector<bool> fine(session_.plan_program().values.size());
-  for (std::size_t v = 0; v < fine.size(); ++v) fine[v] = definition_[v] == npos || folded({static_cast<std::int32_t>(v)});
+  for (std::size_t v = 0; v < fine.size(); ++v) fine[v] = definition_[v] == npos || recognised(ValueId{static_cast<std::int32_t>(v)});
   for (std::size_t i = steps.size(); i-- > 0;) {
     std::vector<bool> vouching(fine.size());
     bool result_fine = false;
@@ -101,10 +110,22 @@ TermId Blame::within_shapes(TermId term) {
   return result;
 }
 
-// A sum of reference values.
+// Whether the term matches; of scalars, whose products match whatever they are, also each summand as a whole.
+bool Blame::recognised_term(TermId term) {
+  if (!folded_term(term)) return false;
+  return !term.valid() || session_.pool().node(term).free.value != 0 || session_.pool().as_constant(term) || sums_match(term);
+}
+
+// A sum of values that the reference adds up or has as a scalar.
 bool Blame::sums_match(TermId term) {
-  for (const solvers::Monomial& m : session_.pool().monomials_of(term))
-    if (!folded_term(session_.pool().poly({m}))) return false;
+  solvers::TermPool& pool = session_.pool();
+  if (pool.node(term).free.value != 0) return folded_term(term);
+  if (reference_scalars_.empty())
+    for (TermId t : session_.reference_run().terms())
+      if (t.valid() && pool.node(t).free.value == 0)
+        for (const solvers::Monomial& m : pool.monomials_of(t)) reference_scalars_.insert(pool.poly({m}));
+  for (const solvers::Monomial& m : pool.monomials_of(term))
+    if (reference_scalars_.count(pool.poly({m})) == 0) return false;
   return true;
 }
 
@@ -147,7 +168,7 @@ bool Blame::completes(const Step& step, solvers::TermId term) {
   }
   if (variables.size() > kMaxVariables) return false;
   const auto piece_completes = [&](TermId piece) {
-    if (containment.matches(piece)) return true;
+    if (recognised_term(piece)) return true;
     if (pool.node(piece).size > kMaxPartial) return false;
     piece = within_shapes(piece);
     for (std::size_t subset = 1; subset < std::size_t{1} << variables.size(); ++subset) {
@@ -206,6 +227,7 @@ std::vector<bool> Blame::bad_values() {
     if (fine[v] && definition_[v] != npos && !folded_term(term)) usual.insert(likeness({static_cast<std::int32_t>(v)}));
   }
   // Right parts of sums, as long as all they are computed from is right.
+  std::vector<bool> part(bad.size());
   for (const Step& step : steps) {
     if (step.instruction->outputs.size() != 1) {
       // A loop: each result from its own carry.
@@ -219,9 +241,16 @@ std::vector<bool> Blame::bad_values() {
     const ValueId out = step.instruction->outputs[0];
     if (!bad[static_cast<std::size_t>(out.index)]) continue;
     const std::vector<ValueId> operands = operands_of(definition(out), bad);
-    if (std::none_of(operands.begin(), operands.end(), [&](ValueId v) { return bad[static_cast<std::size_t>(v.index)]; }) &&
-        (usual.count(likeness(out)) != 0 || completes(step, session_.plan_run().term(out))))
+    if (std::any_of(operands.begin(), operands.end(), [&](ValueId v) { return bad[static_cast<std::size_t>(v.index)]; })) continue;
+    // Parts of a sum can be moved and added up; anything else takes them for the sum.
+    const bool usable = passes_parts(step.instruction->op) ||
+                        std::none_of(operands.begin(), operands.end(), [&](ValueId v) { return part[static_cast<std::size_t>(v.index)]; });
+    if (usual.count(likeness(out)) != 0) {
       bad[static_cast<std::size_t>(out.index)] = false;
+    } else if (usable && completes(step, session_.plan_run().term(out))) {
+      bad[static_cast<std::size_t>(out.index)] = false;
+      part[static_cast<std::size_t>(out.index)] = true;
+    }
   }
   return bad;
 }
@@ -263,13 +292,17 @@ std::optional<Suspect> Blame::rescaled_before(std::size_t step) {
   const std::vector<Step>& steps = session_.plan_run().steps();
   std::vector<bool> wanted(session_.plan_program().values.size(), false);
   for (ValueId out : steps[step].instruction->outputs) wanted[static_cast<std::size_t>(out.index)] = true;
+  std::map<std::string, int> odd_of_name;
+  for (const Step& other : steps)
+    for (ValueId out : other.instruction->outputs)
+      if (folded(out) && !known_scale(session_.plan_run().term(out))) ++odd_of_name[likeness(out).first];
   std::optional<Suspect> first;
   for (std::size_t i = step + 1; i-- > 0;) {
     for (ValueId out : steps[i].instruction->outputs) {
       if (!wanted[static_cast<std::size_t>(out.index)]) continue;
       const TermId term = session_.plan_run().term(out);
       const bool odd = folded_term(term) && !known_scale(term);
-      if (odd) first = Suspect{i, out, Suspect::Why::scale};
+      if (odd && odd_of_name[likeness(out).first] == 1) first = Suspect{i, out, Suspect::Why::scale};
       // Only through values with the odd factor, or that match nothing.
       if (i == step || odd || !folded_term(term))
         for (ValueId v : operands_of(i, wanted)) wanted[static_cast<std::size_t>(v.index)] = true;
@@ -301,19 +334,23 @@ std::optional<Suspect> Blame::misplaced() {
 // A right value that nothing reads: where it should have been read is near.
 std::optional<Suspect> Blame::unused() {
   const std::vector<Step>& steps = session_.plan_run().steps();
-  std::vector<bool> used(session_.plan_program().values.size());
+  std::vector<int> uses(session_.plan_program().values.size());
   for (const Step& step : steps) {
-    for (ValueId v : step.instruction->inputs) used[static_cast<std::size_t>(v.index)] = true;
+    for (ValueId v : step.instruction->inputs) ++uses[static_cast<std::size_t>(v.index)];
     if (step.instruction->region == nullptr) continue;
-    for (const ir::Carry& carry : step.instruction->region->carries) used[static_cast<std::size_t>(carry.next.index)] = true;
+    for (const ir::Carry& carry : step.instruction->region->carries) ++uses[static_cast<std::size_t>(carry.next.index)];
   }
-  for (const Claim& claim : session_.claims()) used[static_cast<std::size_t>(claim.value.index)] = true;
+  for (const Claim& claim : session_.claims()) ++uses[static_cast<std::size_t>(claim.value.index)];
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const ir::Instruction& instruction = *steps[i].instruction;
     const ir::OpFamily family = ir::schema_of(instruction.op).family;
     if (instruction.outputs.size() != 1 || family == ir::OpFamily::source) continue;
     const ValueId out = instruction.outputs[0];
-    if (used[static_cast<std::size_t>(out.index)] || !ir::is_float(session_.plan_program().value(out).type.dtype)) continue;
+    if (uses[static_cast<std::size_t>(out.index)] != 0 || !ir::is_float(session_.plan_program().value(out).type.dtype)) continue;
+    // A copy of something that is used is no loss.
+    const bool copy = family == ir::OpFamily::structure || instruction.op == ir::OpCode::cast;
+    if (copy && (instruction.inputs.size() != 1 || definition(instruction.inputs[0]) == npos || uses[static_cast<std::size_t>(instruction.inputs[0].index)] > 1))
+      continue;
     return Suspect{i, out, Suspect::Why::unused};
   }
   return std::nullopt;
@@ -360,12 +397,22 @@ std::optional<Suspect> Blame::first_suspect() {
     for (ValueId out : instruction.outputs)
       if (!first && bad[static_cast<std::size_t>(out.index)]) first = Suspect{all.front(), out, Suspect::Why::unmatched};
   }
+  // Only moved here: the arithmetic before it made it what it is.
+  while (first && passes_parts(session_.plan_run().steps()[first->step].instruction->op)) {
+    const ir::Instruction& instruction = *session_.plan_run().steps()[first->step].instruction;
+    if (instruction.op == ir::OpCode::add) break;
+    const auto from = std::find_if(instruction.inputs.begin(), instruction.inputs.end(), [&](ValueId v) {
+      return definition(v) != npos && !folded(v) && !completes(session_.plan_run().steps()[definition(v)], session_.plan_run().term(v));
+    });
+    if (from == instruction.inputs.end()) break;
+    first = Suspect{definition(*from), *from, Suspect::Why::unmatched};
+  }
   const std::optional<Suspect> copy = misplaced();
   if (copy && (!first || copy->step < first->step)) first = copy;
   if (const auto dead = unused()) return dead;
   if (first)
     if (const auto odd = rescaled_before(first->step)) return odd;
-  if (first && first->why == Suspect::Why::unmatched)
+  if (first && first->why == Suspect::Why::unmatched && session_.plan_program().value(first->value).type.shape.empty())
     if (const auto odd = odd_summand(*first)) return odd;
   if (!first || session_.plan_run().steps()[first->step].instruction->region == nullptr) return first;
   // A result of a loop: what its body makes of the carried value.

@@ -52,6 +52,8 @@ class Blame {
 
  private:
   std::pair<std::string, std::int32_t> likeness(ir::ValueId value) const;
+  bool recognised(ir::ValueId value);
+  bool recognised_term(solvers::TermId term);
   bool sums_match(solvers::TermId term);
   bool known_scale(solvers::TermId term);
   std::optional<Suspect> misplaced();
@@ -65,6 +67,7 @@ class Blame {
   Session& session_;
   std::vector<std::size_t> definition_;
   std::map<solvers::TermId, bool> completes_;
+  std::set<solvers::TermId> reference_scalars_;  // and summands of scalars
   std::set<std::pair<solvers::TensorId, std::pair<std::int64_t, std::int64_t>>> reference_scales_;
 };
 

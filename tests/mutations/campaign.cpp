@@ -102,6 +102,20 @@ void judge(const Editor& editor, const ir::Document& document, const verifier::R
   std::set<std::string> through = changed;
   std::set<std::string> near = changed;
   const ir::Program& program = document.plan.stages.front().program;
+  // A carry that was changed is a matter of what it starts with and what the body makes of it.
+  const auto carries = [&](const auto& self, const std::vector<ir::Instruction>& body) -> void {
+    for (const ir::Instruction& i : body) {
+      if (i.region == nullptr) continue;
+      for (const ir::Carry& c : i.region->carries)
+        if (changed.contains(program.value(c.result).name)) near.insert(program.value(c.next).name);
+      // A loop that runs too often or too rarely is read by what its index picks.
+      if (changed.contains(program.value(i.outputs.at(0)).name))
+        for (const ir::Instruction& inner : i.region->body)
+          if (inner.op == ir::OpCode::slice && !inner.attributes.get<ir::CoordExpr>("start").is_constant()) through.insert(program.value(inner.outputs[0]).name);
+      self(self, i.region->body);
+    }
+  };
+  carries(carries, program.body);
   readers(program, program.body, through, near);
   near.insert(through.begin(), through.end());
   std::set<std::string> lost(editor.lost().begin(), editor.lost().end());

@@ -198,6 +198,7 @@ void Editor::set(std::string_view name, const std::string& attribute, ir::AttrVa
 void Editor::use(std::string_view name, std::size_t operand, ir::ValueId instead) {
   ir::Instruction& instruction = at(name);
   if (operand >= instruction.inputs.size() || instruction.inputs[operand] == instead) throw NotApplicable();
+  lost_.push_back(this->name(instruction.inputs[operand]));
   instruction.inputs[operand] = instead;
   std::vector<ir::TensorType> declared;
   for (const ir::ValueId id : instruction.outputs) declared.push_back(type(id));
