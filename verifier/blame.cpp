@@ -86,6 +86,18 @@ std::vector<bool> Blame::fine_values() {
   return fine;
 }
 
+// Whether it is made of what padded inputs hold beyond the reference's elements: of no concern, wherever it is dropped.
+bool Blame::is_padding(TermId term) {
+  const solvers::TermPool& pool = session_.pool();
+  const solvers::TermNode& n = pool.node(term);
+  if (n.kind == solvers::TermKind::access) return pool.tensor(n.tensor).name.starts_with("padding of ");
+  for (const solvers::Monomial& m : n.monomials)
+    for (const solvers::Factor& f : m.factors)
+      if (is_padding(f.term)) return true;
+  if (std::any_of(n.arguments.begin(), n.arguments.end(), [&](TermId a) { return is_padding(a); })) return true;
+  return n.kind == solvers::TermKind::reduce && is_padding(n.body);
+}
+
 // The term where all its accesses are within their tensors: a padded dimension has more elements than the reference's.
 TermId Blame::within_shapes(TermId term) {
   solvers::TermPool& pool = session_.pool();
@@ -188,7 +200,17 @@ bool Blame::completes(const Step& step, solvers::TermId term) {
   };
   bool all = true;
   try {
-    for (const auto& [guards, piece] : containment.pieces(term)) all = all && piece_completes(piece);
+    std::vector<TermId> places;
+    for (const auto& [guards, piece] : containment.pieces(term)) {
+      if (is_padding(piece)) continue;
+      all = all && piece_completes(piece);
+      if (markers_.size() == places.size()) markers_.push_back(pool.access(session_.atoms().opaque({"piece", {}, false, 0}), {}));
+      places.push_back(pool.mul(pool.product(guards, ir::Rational(1)), markers_[places.size()]));
+    }
+    // Elements of overlapping pieces are sums, and not those that the reference has.
+    const std::vector<VarId>& free = pool.members(pool.node(term).free);
+    const bool scalar = std::none_of(free.begin(), free.end(), [&](VarId v) { return pool.var(v).kind == solvers::VarKind::element; });
+    all = all && (scalar || session_.folder().is_folded(pool.sum(places)));
   } catch (const std::overflow_error&) {
     all = false;
   } catch (const solvers::BudgetExceeded& e) {

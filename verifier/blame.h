@@ -60,6 +60,7 @@ class Blame {
   std::optional<Suspect> rescaled_before(std::size_t step);
   std::optional<Suspect> unused();
   std::optional<Suspect> odd_summand(const Suspect& root);
+  bool is_padding(solvers::TermId term);
   solvers::TermId within_shapes(solvers::TermId term);
   bool completes(const Step& step, solvers::TermId term);
   std::vector<ir::ValueId> operands_of(std::size_t step, const std::vector<bool>& wanted) const;
@@ -67,6 +68,7 @@ class Blame {
   Session& session_;
   std::vector<std::size_t> definition_;
   std::map<solvers::TermId, bool> completes_;
+  std::vector<solvers::TermId> markers_;         // symbols that tell pieces apart
   std::set<solvers::TermId> reference_scalars_;  // and summands of scalars
   std::set<std::pair<solvers::TensorId, std::pair<std::int64_t, std::int64_t>>> reference_scales_;
 };
