@@ -249,15 +249,17 @@ std::vector<bool> Blame::bad_values() {
     if (fine[v] && definition_[v] != npos && !folded_term(term)) usual.insert(likeness({static_cast<std::int32_t>(v)}));
   }
   // Right parts of sums, as long as all they are computed from is right.
-  std::vector<bool> part(bad.size());
+  part_.assign(bad.size(), false);
   for (const Step& step : steps) {
     if (step.instruction->outputs.size() != 1) {
       // A loop: each result from its own carry.
       if (step.instruction->region == nullptr) continue;
       for (const ir::Carry& carry : step.instruction->region->carries)
         if (bad[static_cast<std::size_t>(carry.result.index)] && !bad[static_cast<std::size_t>(carry.init.index)] &&
-            !bad[static_cast<std::size_t>(carry.next.index)] && completes(step, session_.plan_run().term(carry.result)))
+            !bad[static_cast<std::size_t>(carry.next.index)] && completes(step, session_.plan_run().term(carry.result))) {
           bad[static_cast<std::size_t>(carry.result.index)] = false;
+          part_[static_cast<std::size_t>(carry.result.index)] = true;
+        }
       continue;
     }
     const ValueId out = step.instruction->outputs[0];
@@ -266,12 +268,12 @@ std::vector<bool> Blame::bad_values() {
     if (std::any_of(operands.begin(), operands.end(), [&](ValueId v) { return bad[static_cast<std::size_t>(v.index)]; })) continue;
     // Parts of a sum can be moved and added up; anything else takes them for the sum.
     const bool usable = passes_parts(step.instruction->op) ||
-                        std::none_of(operands.begin(), operands.end(), [&](ValueId v) { return part[static_cast<std::size_t>(v.index)]; });
+                        std::none_of(operands.begin(), operands.end(), [&](ValueId v) { return part_[static_cast<std::size_t>(v.index)]; });
     if (usual.count(likeness(out)) != 0) {
       bad[static_cast<std::size_t>(out.index)] = false;
     } else if (usable && completes(step, session_.plan_run().term(out))) {
       bad[static_cast<std::size_t>(out.index)] = false;
-      part[static_cast<std::size_t>(out.index)] = true;
+      part_[static_cast<std::size_t>(out.index)] = true;
     }
   }
   return bad;
@@ -287,6 +289,27 @@ std::vector<std::size_t> Blame::bad_steps() {
         result.push_back(i);
         break;
       }
+  return result;
+}
+
+std::vector<std::size_t> Blame::parts_before(const std::vector<std::size_t>& from) {
+  const std::vector<Step>& steps = session_.plan_run().steps();
+  bad_values();
+  std::vector<bool> wanted(part_.size());
+  std::vector<bool> start(steps.size());
+  for (std::size_t i : from) {
+    start[i] = true;
+    for (ValueId out : steps[i].instruction->outputs) wanted[static_cast<std::size_t>(out.index)] = true;
+  }
+  std::vector<std::size_t> result;
+  for (std::size_t i = steps.size(); i-- > 0;) {
+    bool part = false;
+    for (ValueId out : steps[i].instruction->outputs)
+      part = part || (wanted[static_cast<std::size_t>(out.index)] && !folded(out) && completes(steps[i], session_.plan_run().term(out)));
+    if (part) result.push_back(i);
+    if (part || start[i])
+      for (ValueId v : operands_of(i, wanted)) wanted[static_cast<std::size_t>(v.index)] = true;
+  }
   return result;
 }
 

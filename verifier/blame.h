@@ -36,6 +36,8 @@ class Blame {
   std::vector<std::size_t> roots();
   // The earliest instruction that is likely to be at fault.
   std::optional<Suspect> first_suspect();
+  // Steps with right parts of sums that the given steps are computed from, moved and added up only; last first.
+  std::vector<std::size_t> parts_before(const std::vector<std::size_t>& steps);
   // Step indices in the backward cone of the failed claims, in execution order.
   std::vector<std::size_t> cone();
   // All steps with an unfolded result and a path of unfolded values to a failed claim, in execution order.
@@ -68,6 +70,7 @@ class Blame {
   Session& session_;
   std::vector<std::size_t> definition_;
   std::map<solvers::TermId, bool> completes_;
+  std::vector<bool> part_;                       // by value, as of the last bad_values()
   std::vector<solvers::TermId> markers_;         // symbols that tell pieces apart
   std::set<solvers::TermId> reference_scalars_;  // and summands of scalars
   std::set<std::pair<solvers::TensorId, std::pair<std::int64_t, std::int64_t>>> reference_scales_;

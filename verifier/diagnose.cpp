@@ -27,6 +27,7 @@ using solvers::TermId;
 namespace {
 
 constexpr std::size_t kMaxCandidates = 160;   // looked at per fault
+constexpr std::size_t kMaxRoots = 6;          // looked at per fault
 constexpr int kMaxReruns = 240;               // per fault
 constexpr int kMaxLost = 3;                   // values a hypothesis may make unrecognisable
 constexpr double kMaxSeconds = 40;            // in all, unless the caller's time-out is shorter
@@ -54,15 +55,15 @@ class Search {
   std::optional<Finding> next() {
     const Score before = score();
     reruns_ = 0;
-    const std::vector<std::size_t> roots = blame_.roots();
-    const std::vector<std::size_t> cone = blame_.cone();
+    std::vector<std::size_t> roots = blame_.roots();
+    if (roots.size() > kMaxRoots) roots.resize(kMaxRoots);
+    const std::vector<std::size_t> suspects = suspected(roots);
     Best found;
-    // A collective on the way that is itself at fault (max for sum, another axis): a reduction in front of it could hide
-    // that, so it is asked first, and has to explain everything.
-    std::size_t collectives = 0;
-    for (std::size_t i : blame_.bad_steps()) {
+    // A collective that is itself at fault (max for sum, another axis): a reduction in front of it could hide that, so it
+    // is asked first, and has to explain everything.
+    for (std::size_t i : suspects) {
       const ir::Instruction& instruction = *session_.plan_run().steps()[i].instruction;
-      if (ir::schema_of(instruction.op).family != ir::OpFamily::communication || ++collectives > 8 || exhausted()) continue;
+      if (ir::schema_of(instruction.op).family != ir::OpFamily::communication || exhausted()) continue;
       std::vector<Repair> other = variations(session_, i);
       std::erase_if(other, [&](const Repair& r) {
         if (r.code == "SP0204") return false;
@@ -73,32 +74,16 @@ class Search {
       Best complete;
       if (try_all(other, before, complete)) return keep(*complete.repair);
     }
-    // Reductions that are missing: the commonest fault, and the cheapest to recognise.
-    // First those that make the next collective's result match; if there is none, all.
-    const std::vector<bool> bad = blame_.bad_values();
-    std::vector<Repair> reductions;
-    for (std::size_t i : blame_.bad_steps()) {
-      if (reductions.size() > kMaxCandidates || exhausted()) break;
-      for (Repair& r : missing_reductions(session_, i, [&](ir::ValueId v) { return bad[static_cast<std::size_t>(v.index)]; }))
-        reductions.push_back(std::move(r));
+    // Reductions that are missing: the commonest fault, and the cheapest to recognise. Where parts of a sum are taken for
+    // the sum, the last place is the cheapest to reduce at.
+    std::vector<std::size_t> places = blame_.parts_before(roots);
+    for (std::size_t i : blame_.bad_steps())
+      if (places.size() < kMaxCandidates) places.push_back(i);
+    for (std::size_t i : places) {
+      if (exhausted()) break;
+      if (try_all(missing_reductions(session_, i, [&](ir::ValueId v) { return !blame_.folded(v); }), before, found, true)) return keep(*found.repair);
+      if (found.repair) return keep(*found.repair);
     }
-    for (const bool local : {true, false}) {
-      if (try_all(reductions, before, found, local)) return keep(*found.repair);
-      if (found.repair) break;
-    }
-    // The instruction itself may be wrong: the roots, then what they read, then the whole cone's collectives.
-    std::vector<std::size_t> suspects;
-    std::set<std::size_t> listed;
-    const auto suspect = [&](std::size_t i) {
-      if (i != Blame::npos && listed.insert(i).second) suspects.push_back(i);
-    };
-    for (std::size_t i = 0; i < roots.size() && i < 12; ++i) {
-      suspect(roots[i]);
-      for (ir::ValueId v : session_.plan_run().steps()[roots[i]].instruction->inputs) suspect(blame_.definition(v));
-    }
-    if (cone.size() <= 4000 || roots.empty())
-      for (auto i = cone.rbegin(); i != cone.rend() && suspects.size() < kMaxCandidates; ++i)
-        if (ir::schema_of(session_.plan_run().steps()[*i].instruction->op).family == ir::OpFamily::communication) suspect(*i);
     for (std::size_t i : suspects) {
       if (exhausted()) break;
       if (try_all(variations(session_, i), before, found)) return keep(*found.repair);
@@ -109,6 +94,7 @@ class Search {
     }
     if (found.repair) return keep(*found.repair);
     // Everything else in the cone, last first: a wrong number near the end of a fully recognised plan.
+    const std::vector<std::size_t> cone = blame_.cone();
     for (auto i = cone.rbegin(); i != cone.rend() && !exhausted(); ++i) {
       if (try_all(variations(session_, *i), before, found)) return keep(*found.repair);
       const ir::OpCode op = session_.plan_run().steps()[*i].instruction->op;
@@ -121,6 +107,20 @@ class Search {
   Blame& blame() { return blame_; }
 
  private:
+  // The likeliest steps first: the suspect, the roots, and what they read.
+  std::vector<std::size_t> suspected(const std::vector<std::size_t>& roots) {
+    std::vector<std::size_t> list;
+    if (const auto first = blame_.first_suspect()) list.push_back(first->step);
+    for (std::size_t root : roots) list.push_back(root);
+    for (std::size_t next = 0, level_end = list.size(), level = 0; level < 3 && list.size() < 60; ++level, level_end = list.size())
+      for (; next < level_end; ++next)
+        for (ir::ValueId v : session_.plan_run().steps()[list[next]].instruction->inputs)
+          if (blame_.definition(v) != Blame::npos) list.push_back(blame_.definition(v));
+    std::set<std::size_t> listed;
+    std::erase_if(list, [&](std::size_t i) { return !listed.insert(i).second || session_.plan_run().steps()[i].instruction->region != nullptr; });
+    return list;
+  }
+
   static double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
   bool exhausted() const { return reruns_ > kMaxReruns || now() - start_ > kMaxSeconds; }
 
