@@ -179,6 +179,7 @@ bool Blame::completes(const Step& step, solvers::TermId term) {
     if (loop || pool.var(v).kind == solvers::VarKind::mesh) variables.push_back(v);
   }
   if (variables.size() > kMaxVariables) return false;
+  const std::vector<VarId> free = pool.members(pool.node(term).free);
   const auto piece_completes = [&](TermId piece) {
     if (recognised_term(piece)) return true;
     if (pool.node(piece).size > kMaxPartial) return false;
@@ -201,14 +202,18 @@ bool Blame::completes(const Step& step, solvers::TermId term) {
   bool all = true;
   try {
     std::vector<TermId> places;
-    for (const auto& [guards, piece] : containment.pieces(term)) {
+    for (const auto& [guards, inner] : containment.pieces(term)) {
+      TermId piece = inner;
       if (is_padding(piece)) continue;
+      for (const solvers::Factor& guard : guards)  // those on ranks and iterations say which parts there are
+        if (std::any_of(variables.begin(), variables.end(), [&](VarId v) { return pool.contains(pool.node(guard.term).free, v); }) &&
+            std::none_of(free.begin(), free.end(), [&](VarId v) { return pool.var(v).kind == solvers::VarKind::element && pool.contains(pool.node(guard.term).free, v); }))
+          piece = pool.mul(guard.term, piece);
       all = all && piece_completes(piece);
       if (markers_.size() == places.size()) markers_.push_back(pool.access(session_.atoms().opaque({"piece", {}, false, 0}), {}));
       places.push_back(pool.mul(pool.product(guards, ir::Rational(1)), markers_[places.size()]));
     }
     // Elements of overlapping pieces are sums, and not those that the reference has.
-    const std::vector<VarId>& free = pool.members(pool.node(term).free);
     const bool scalar = std::none_of(free.begin(), free.end(), [&](VarId v) { return pool.var(v).kind == solvers::VarKind::element; });
     all = all && (scalar || session_.folder().is_folded(pool.sum(places)));
   } catch (const std::overflow_error&) {
@@ -250,12 +255,15 @@ std::vector<bool> Blame::bad_values() {
   }
   // Right parts of sums, as long as all they are computed from is right.
   part_.assign(bad.size(), false);
+  std::set<ValueId> declared;  // whole by their placement
+  for (const Claim& claim : session_.claims())
+    if (!claim.proved && claim.binding->placement.partial.empty()) declared.insert(claim.value);
   for (const Step& step : steps) {
     if (step.instruction->outputs.size() != 1) {
       // A loop: each result from its own carry.
       if (step.instruction->region == nullptr) continue;
       for (const ir::Carry& carry : step.instruction->region->carries)
-        if (bad[static_cast<std::size_t>(carry.result.index)] && !bad[static_cast<std::size_t>(carry.init.index)] &&
+        if (bad[static_cast<std::size_t>(carry.result.index)] && declared.count(carry.result) == 0 && !bad[static_cast<std::size_t>(carry.init.index)] &&
             !bad[static_cast<std::size_t>(carry.next.index)] && completes(step, session_.plan_run().term(carry.result))) {
           bad[static_cast<std::size_t>(carry.result.index)] = false;
           part_[static_cast<std::size_t>(carry.result.index)] = true;
@@ -263,7 +271,7 @@ std::vector<bool> Blame::bad_values() {
       continue;
     }
     const ValueId out = step.instruction->outputs[0];
-    if (!bad[static_cast<std::size_t>(out.index)]) continue;
+    if (!bad[static_cast<std::size_t>(out.index)] || declared.count(out) != 0) continue;
     const std::vector<ValueId> operands = operands_of(definition(out), bad);
     if (std::any_of(operands.begin(), operands.end(), [&](ValueId v) { return bad[static_cast<std::size_t>(v.index)]; })) continue;
     // Parts of a sum can be moved and added up; anything else takes them for the sum.
@@ -454,7 +462,8 @@ std::optional<Suspect> Blame::first_suspect() {
   }
   const std::optional<Suspect> copy = misplaced();
   if (copy && (!first || copy->step < first->step)) first = copy;
-  if (const auto dead = unused()) return dead;
+  if (!first || first->why == Suspect::Why::misplaced || session_.plan_program().value(first->value).type.shape.empty())
+    if (const auto dead = unused()) return dead;
   if (first)
     if (const auto odd = rescaled_before(first->step)) return odd;
   if (first && first->why == Suspect::Why::unmatched && session_.plan_program().value(first->value).type.shape.empty())

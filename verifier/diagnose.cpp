@@ -66,7 +66,7 @@ class Search {
       if (ir::schema_of(instruction.op).family != ir::OpFamily::communication || exhausted()) continue;
       std::vector<Repair> other = variations(session_, i);
       std::erase_if(other, [&](const Repair& r) {
-        if (r.code == "SP0204") return false;
+        if (r.code == "SP0204") return r.term == session_.plan_run().term(instruction.inputs[0]);  // the same as no reduction
         if (r.code != "SP0203" || !r.replacement) return true;
         using Texts = std::vector<std::string>;
         return r.replacement->attributes.get<Texts>("axes").size() != instruction.attributes.get<Texts>("axes").size();
