@@ -3,11 +3,29 @@
 #pragma once
 
 #include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "verifier/session.h"
 
 namespace shardproof::verifier {
+
+// Where the fault may be.
+struct Suspect {
+  enum class Why {
+    unmatched,  // the value matches nothing, though all it is computed from is right
+    scale,      // it is a reference value times a number that the reference never has there
+    misplaced,  // it is a reference value, but a claim says that it should be another
+    unused,     // it is right, and nothing reads it
+    summand     // it is a reference value, but not one that the reference adds up there
+  };
+  std::size_t step = 0;
+  ir::ValueId value;
+  Why why = Why::unmatched;
+};
 
 class Blame {
  public:
@@ -16,6 +34,10 @@ class Blame {
   // Step indices in the failed claims' cone, in execution order, with all operands folded, the result not, and a
   // path of unfolded values to a failed claim.
   std::vector<std::size_t> roots();
+  // The earliest instruction that is likely to be at fault.
+  std::optional<Suspect> first_suspect();
+  // Steps with right parts of sums that the given steps are computed from, moved and added up only; last first.
+  std::vector<std::size_t> parts_before(const std::vector<std::size_t>& steps);
   // Step indices in the backward cone of the failed claims, in execution order.
   std::vector<std::size_t> cone();
   // All steps with an unfolded result and a path of unfolded values to a failed claim, in execution order.
@@ -31,6 +53,16 @@ class Blame {
   static constexpr std::size_t npos = static_cast<std::size_t>(-1);
 
  private:
+  std::pair<std::string, std::int32_t> likeness(ir::ValueId value) const;
+  bool recognised(ir::ValueId value);
+  bool recognised_term(solvers::TermId term);
+  bool sums_match(solvers::TermId term);
+  bool known_scale(solvers::TermId term);
+  std::optional<Suspect> misplaced();
+  std::optional<Suspect> rescaled_before(std::size_t step);
+  std::optional<Suspect> unused();
+  std::optional<Suspect> odd_summand(const Suspect& root);
+  bool is_padding(solvers::TermId term);
   solvers::TermId within_shapes(solvers::TermId term);
   bool completes(const Step& step, solvers::TermId term);
   std::vector<ir::ValueId> operands_of(std::size_t step, const std::vector<bool>& wanted) const;
@@ -38,6 +70,10 @@ class Blame {
   Session& session_;
   std::vector<std::size_t> definition_;
   std::map<solvers::TermId, bool> completes_;
+  std::vector<bool> part_;                       // by value, as of the last bad_values()
+  std::vector<solvers::TermId> markers_;         // symbols that tell pieces apart
+  std::set<solvers::TermId> reference_scalars_;  // and summands of scalars
+  std::set<std::pair<solvers::TensorId, std::pair<std::int64_t, std::int64_t>>> reference_scales_;
 };
 
 }  // namespace shardproof::verifier

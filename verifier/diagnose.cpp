@@ -27,6 +27,7 @@ using solvers::TermId;
 namespace {
 
 constexpr std::size_t kMaxCandidates = 160;   // looked at per fault
+constexpr std::size_t kMaxRoots = 6;          // looked at per fault
 constexpr int kMaxReruns = 240;               // per fault
 constexpr int kMaxLost = 3;                   // values a hypothesis may make unrecognisable
 constexpr double kMaxSeconds = 40;            // in all, unless the caller's time-out is shorter
@@ -54,18 +55,18 @@ class Search {
   std::optional<Finding> next() {
     const Score before = score();
     reruns_ = 0;
-    const std::vector<std::size_t> roots = blame_.roots();
-    const std::vector<std::size_t> cone = blame_.cone();
+    std::vector<std::size_t> roots = blame_.roots();
+    if (roots.size() > kMaxRoots) roots.resize(kMaxRoots);
+    const std::vector<std::size_t> suspects = suspected(roots);
     Best found;
-    // A collective on the way that is itself at fault (max for sum, another axis): a reduction in front of it could hide
-    // that, so it is asked first, and has to explain everything.
-    std::size_t collectives = 0;
-    for (std::size_t i : blame_.bad_steps()) {
+    // A collective that is itself at fault (max for sum, another axis): a reduction in front of it could hide that, so it
+    // is asked first, and has to explain everything.
+    for (std::size_t i : suspects) {
       const ir::Instruction& instruction = *session_.plan_run().steps()[i].instruction;
-      if (ir::schema_of(instruction.op).family != ir::OpFamily::communication || ++collectives > 8 || exhausted()) continue;
+      if (ir::schema_of(instruction.op).family != ir::OpFamily::communication || exhausted()) continue;
       std::vector<Repair> other = variations(session_, i);
       std::erase_if(other, [&](const Repair& r) {
-        if (r.code == "SP0204") return false;
+        if (r.code == "SP0204") return r.term == session_.plan_run().term(instruction.inputs[0]);  // the same as no reduction
         if (r.code != "SP0203" || !r.replacement) return true;
         using Texts = std::vector<std::string>;
         return r.replacement->attributes.get<Texts>("axes").size() != instruction.attributes.get<Texts>("axes").size();
@@ -73,32 +74,16 @@ class Search {
       Best complete;
       if (try_all(other, before, complete)) return keep(*complete.repair);
     }
-    // Reductions that are missing: the commonest fault, and the cheapest to recognise.
-    // First those that make the next collective's result match; if there is none, all.
-    const std::vector<bool> bad = blame_.bad_values();
-    std::vector<Repair> reductions;
-    for (std::size_t i : blame_.bad_steps()) {
-      if (reductions.size() > kMaxCandidates || exhausted()) break;
-      for (Repair& r : missing_reductions(session_, i, [&](ir::ValueId v) { return bad[static_cast<std::size_t>(v.index)]; }))
-        reductions.push_back(std::move(r));
+    // Reductions that are missing: the commonest fault, and the cheapest to recognise. Where parts of a sum are taken for
+    // the sum, the last place is the cheapest to reduce at.
+    std::vector<std::size_t> places = blame_.parts_before(roots);
+    for (std::size_t i : blame_.bad_steps())
+      if (places.size() < kMaxCandidates) places.push_back(i);
+    for (std::size_t i : places) {
+      if (exhausted()) break;
+      if (try_all(missing_reductions(session_, i, [&](ir::ValueId v) { return !blame_.folded(v); }), before, found, true)) return keep(*found.repair);
+      if (found.repair) return keep(*found.repair);
     }
-    for (const bool local : {true, false}) {
-      if (try_all(reductions, before, found, local)) return keep(*found.repair);
-      if (found.repair) break;
-    }
-    // The instruction itself may be wrong: the roots, then what they read, then the whole cone's collectives.
-    std::vector<std::size_t> suspects;
-    std::set<std::size_t> listed;
-    const auto suspect = [&](std::size_t i) {
-      if (i != Blame::npos && listed.insert(i).second) suspects.push_back(i);
-    };
-    for (std::size_t i = 0; i < roots.size() && i < 12; ++i) {
-      suspect(roots[i]);
-      for (ir::ValueId v : session_.plan_run().steps()[roots[i]].instruction->inputs) suspect(blame_.definition(v));
-    }
-    if (cone.size() <= 4000 || roots.empty())
-      for (auto i = cone.rbegin(); i != cone.rend() && suspects.size() < kMaxCandidates; ++i)
-        if (ir::schema_of(session_.plan_run().steps()[*i].instruction->op).family == ir::OpFamily::communication) suspect(*i);
     for (std::size_t i : suspects) {
       if (exhausted()) break;
       if (try_all(variations(session_, i), before, found)) return keep(*found.repair);
@@ -109,6 +94,7 @@ class Search {
     }
     if (found.repair) return keep(*found.repair);
     // Everything else in the cone, last first: a wrong number near the end of a fully recognised plan.
+    const std::vector<std::size_t> cone = blame_.cone();
     for (auto i = cone.rbegin(); i != cone.rend() && !exhausted(); ++i) {
       if (try_all(variations(session_, *i), before, found)) return keep(*found.repair);
       const ir::OpCode op = session_.plan_run().steps()[*i].instruction->op;
@@ -121,6 +107,20 @@ class Search {
   Blame& blame() { return blame_; }
 
  private:
+  // The likeliest steps first: the suspect, the roots, and what they read.
+  std::vector<std::size_t> suspected(const std::vector<std::size_t>& roots) {
+    std::vector<std::size_t> list;
+    if (const auto first = blame_.first_suspect()) list.push_back(first->step);
+    for (std::size_t root : roots) list.push_back(root);
+    for (std::size_t next = 0, level_end = list.size(), level = 0; level < 3 && list.size() < 60; ++level, level_end = list.size())
+      for (; next < level_end; ++next)
+        for (ir::ValueId v : session_.plan_run().steps()[list[next]].instruction->inputs)
+          if (blame_.definition(v) != Blame::npos) list.push_back(blame_.definition(v));
+    std::set<std::size_t> listed;
+    std::erase_if(list, [&](std::size_t i) { return !listed.insert(i).second || session_.plan_run().steps()[i].instruction->region != nullptr; });
+    return list;
+  }
+
   static double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
   bool exhausted() const { return reruns_ > kMaxReruns || now() - start_ > kMaxSeconds; }
 
@@ -275,7 +275,7 @@ Diagnostic of_fault(const ir::Program& program, const Fault& fault, bool referen
   d.expected = fault.expected;
   d.found = fault.found;
   d.subject.instruction = ir::describe(program, *fault.instruction);
-  if (!fault.instruction->outputs.empty()) d.subject.value = program.value(fault.instruction->outputs[0]).name;
+  d.subject.value = program.value(fault.value).name;
   d.labels.push_back({fault.instruction->span, "here", true});
   return d;
 }
@@ -284,22 +284,30 @@ Diagnostic of_fault(const ir::Program& program, const Fault& fault, bool referen
 Diagnostic place_of_fault(Session& session, Blame& blame) {
   const auto failed = std::count_if(session.claims().begin(), session.claims().end(), [](const Claim& c) { return !c.proved; });
   const auto claim = std::find_if(session.claims().begin(), session.claims().end(), [](const Claim& c) { return !c.proved; });
-  const std::vector<std::size_t> roots = blame.roots();
   Diagnostic d;
   d.code = "SP0207";
   d.name = "wrong-value";
   d.subject.reference = claim->reference;
   d.notes.push_back("claims that are not proved: " + std::to_string(failed) + ", first `" + claim->name + "`");
-  if (!roots.empty()) {
-    const ir::Instruction& instruction = *session.plan_run().steps()[roots.front()].instruction;
-    const ir::ValueId value = instruction.outputs.front();
-    d.subject.value = name_of(session, value);
+  const std::optional<Suspect> suspect = blame.first_suspect();
+  if (suspect) {
+    const ir::Instruction& instruction = *session.plan_run().steps()[suspect->step].instruction;
+    const TermId term = session.plan_run().term(suspect->value);
+    d.subject.value = name_of(session, suspect->value);
     d.subject.instruction = ir::describe(session.plan_program(), instruction);
-    d.message = "`" + d.subject.value + "` matches no value of the reference, though all it reads does";
+    d.found = cut(session.pool().to_string(term));
+    switch (suspect->why) {
+      case Suspect::Why::unmatched:
+        d.message = "`" + d.subject.value + "` matches no value of the reference, though all it reads does";
+        if (const auto miss = session.folder().near_miss(term))
+          d.expected = (miss->same_extents ? "a value like `" : "the whole of `") + session.pool().tensor(miss->tensor).name + "` of the reference";
+        break;
+      case Suspect::Why::scale: d.message = "`" + d.subject.value + "` has a factor that the reference does not have"; break;
+      case Suspect::Why::unused: d.message = "`" + d.subject.value + "` is never used"; break;
+      case Suspect::Why::summand: d.message = "`" + d.subject.value + "` is added up where the reference adds up something else"; break;
+      case Suspect::Why::misplaced: d.message = "`" + d.subject.value + "` is a reference value, but not the one it should be"; break;
+    }
     d.labels.push_back({instruction.span, "the plan leaves the reference here", true});
-    d.found = cut(session.pool().to_string(session.plan_run().term(value)));
-    if (const auto miss = session.folder().near_miss(session.plan_run().term(value)))
-      d.expected = (miss->same_extents ? "a value like `" : "the whole of `") + session.pool().tensor(miss->tensor).name + "` of the reference";
   } else {
     d.subject.value = claim->name;
     d.message = "`" + claim->name + "` is a reference value, but not the one it is declared to be";

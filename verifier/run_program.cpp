@@ -68,8 +68,20 @@ void ProgramRun::assign(ValueId value, TermId term) {
 
 void ProgramRun::fail(const Instruction& instruction, Fault fault) {
   fault.instruction = &instruction;
+  fault.value = instruction.outputs.at(0);
   if (!partial_run_) faults_.push_back(std::move(fault));
   for (ValueId out : instruction.outputs) assign(out, unknown(program_.value(out).name, program_.value(out).type));
+}
+
+// At fault is what the loop's body makes of the carried value.
+void ProgramRun::fail_carry(const Instruction& loop, const ir::Carry& carry, Fault fault) {
+  fault.instruction = &loop;
+  for (const Instruction& i : loop.region->body)
+    for (ValueId out : i.outputs)
+      if (out == carry.next) fault.instruction = &i;
+  fault.value = carry.next;
+  if (!partial_run_) faults_.push_back(std::move(fault));
+  assign(carry.result, unknown(program_.value(carry.result).name, program_.value(carry.result).type));
 }
 
 void ProgramRun::run(const std::function<void(std::int64_t)>& progress) {
@@ -132,7 +144,7 @@ void ProgramRun::run_instruction(const Instruction& instruction) {
   const ir::Value& value = program_.value(out);
   for (ValueId in : instruction.inputs) {
     if (pending_[static_cast<std::size_t>(in.index)] && instruction.op != OpCode::wait) {
-      return fail(instruction, {nullptr, "SP0402", "use-before-ready",
+      return fail(instruction, {nullptr, {}, "SP0402", "use-before-ready",
                                 "`" + program_.value(in).name + "` is read before the wait of the collective that produces it",
                                 "a `wait` between the collective and its use", "a direct use"});
     }
@@ -155,12 +167,12 @@ void ProgramRun::run_instruction(const Instruction& instruction) {
     infinities_[static_cast<std::size_t>(out.index)] = semantics_.infinity(instruction, operands);
     assign(out, result);
   } catch (const SemanticsError& e) {
-    fail(instruction, {nullptr, e.code, e.name, e.what(), e.expected, e.found});
+    fail(instruction, {nullptr, {}, e.code, e.name, e.what(), e.expected, e.found});
   } catch (const std::overflow_error&) {
-    fail(instruction, {nullptr, "SP0903", "too-large", "index arithmetic of `" + value.name + "` leaves 64 bits", "", ""});
+    fail(instruction, {nullptr, {}, "SP0903", "too-large", "index arithmetic of `" + value.name + "` leaves 64 bits", "", ""});
   } catch (const solvers::BudgetExceeded& e) {
     if (e.what_kind != solvers::BudgetExceeded::What::size) throw;
-    fail(instruction, {nullptr, "SP0903", "too-large", "the term of `" + value.name + "` grew beyond the size cap", "", ""});
+    fail(instruction, {nullptr, {}, "SP0903", "too-large", "the term of `" + value.name + "` grew beyond the size cap", "", ""});
   }
 }
 
@@ -286,15 +298,12 @@ void ProgramRun::finish_loop(const Instruction& instruction, VarId index, const 
       else result = mentions(result, carried_) ? folder_.fold(result) : folder_.define(value.name, result);
       assign(carry.result, result);
     } catch (const SemanticsError& e) {
-      if (!partial_run_) faults_.push_back({&instruction, e.code, e.name, e.what(), e.expected, e.found});
-      assign(carry.result, unknown(value.name, value.type));
+      fail_carry(instruction, carry, {nullptr, {}, e.code, e.name, e.what(), e.expected, e.found});
     } catch (const std::overflow_error&) {
-      if (!partial_run_) faults_.push_back({&instruction, "SP0903", "too-large", "index arithmetic of `" + value.name + "` leaves 64 bits", "", ""});
-      assign(carry.result, unknown(value.name, value.type));
+      fail_carry(instruction, carry, {nullptr, {}, "SP0903", "too-large", "index arithmetic of `" + value.name + "` leaves 64 bits", "", ""});
     } catch (const solvers::BudgetExceeded& e) {
       if (e.what_kind != solvers::BudgetExceeded::What::size) throw;
-      if (!partial_run_) faults_.push_back({&instruction, "SP0903", "too-large", "the term of `" + value.name + "` grew beyond the size cap", "", ""});
-      assign(carry.result, unknown(value.name, value.type));
+      fail_carry(instruction, carry, {nullptr, {}, "SP0903", "too-large", "the term of `" + value.name + "` grew beyond the size cap", "", ""});
     }
   }
 }

@@ -31,6 +31,7 @@ struct Step {
 // An instruction whose result has no usable term; the value was replaced by an opaque tensor.
 struct Fault {
   const ir::Instruction* instruction = nullptr;
+  ir::ValueId value;  // that has no term
   std::string code, name, message, expected, found;
 };
 
@@ -83,6 +84,7 @@ class ProgramRun {
   void finish_loop(const ir::Instruction& instruction, solvers::VarId index, const std::vector<solvers::TensorId>& carried);
   void assign(ir::ValueId value, solvers::TermId term);
   void fail(const ir::Instruction& instruction, Fault fault);
+  void fail_carry(const ir::Instruction& loop, const ir::Carry& carry, Fault fault);
   std::vector<Denotation> operands_of(const ir::Instruction& instruction) const;
   solvers::TermId fold_result(solvers::TermId term, bool completes_sums);
   solvers::TermId contain(solvers::TermId term, const std::vector<solvers::TermId>& operands, bool arithmetic, const ir::TensorType& type);

@@ -30,14 +30,20 @@ std::uint64_t seed_of(const std::string& text) {
   return hash;
 }
 
-bool moves_only(ir::OpCode op) {
-  switch (op) {
+// Ops without arithmetic on reals: they choose and move elements, or compute indices and conditions.
+bool moves_only(const ir::Program& program, const ir::Instruction& instruction) {
+  if (!instruction.outputs.empty() && !ir::is_float(program.value(instruction.outputs[0]).type.dtype)) return true;
+  switch (instruction.op) {
     case ir::OpCode::reshape:
     case ir::OpCode::transpose:
     case ir::OpCode::broadcast:
     case ir::OpCode::slice:
     case ir::OpCode::concat:
     case ir::OpCode::cast:
+    case ir::OpCode::select:
+    case ir::OpCode::take:
+    case ir::OpCode::take_along:
+    case ir::OpCode::put_along:
       return true;
     default:
       return false;
@@ -62,8 +68,23 @@ void readers(const ir::Program& program, const std::vector<ir::Instruction>& bod
     if (!reads) continue;
     for (const ir::ValueId id : i.outputs) {
       near.insert(program.value(id).name);
-      if (moves_only(i.op)) names.insert(program.value(id).name);
+      if (moves_only(program, i)) names.insert(program.value(id).name);
     }
+  }
+}
+
+// Where what deleted instructions had read comes from, through ops without arithmetic.
+void producers(const std::vector<ir::Instruction>& body, const ir::Program& program, std::set<std::string>& names) {
+  for (auto i = body.rbegin(); i != body.rend(); ++i) {
+    if (i->region != nullptr) {
+      for (const ir::Carry& c : i->region->carries)
+        if (names.contains(program.value(c.result).name)) names.insert(program.value(c.next).name);
+      producers(i->region->body, program, names);
+      continue;
+    }
+    if (!moves_only(program, *i)) continue;
+    if (std::any_of(i->outputs.begin(), i->outputs.end(), [&](ir::ValueId id) { return names.contains(program.value(id).name); }))
+      for (const ir::ValueId id : i->inputs) names.insert(program.value(id).name);
   }
 }
 
@@ -81,8 +102,25 @@ void judge(const Editor& editor, const ir::Document& document, const verifier::R
   std::set<std::string> through = changed;
   std::set<std::string> near = changed;
   const ir::Program& program = document.plan.stages.front().program;
+  // A carry that was changed is a matter of what it starts with and what the body makes of it.
+  const auto carries = [&](const auto& self, const std::vector<ir::Instruction>& body) -> void {
+    for (const ir::Instruction& i : body) {
+      if (i.region == nullptr) continue;
+      for (const ir::Carry& c : i.region->carries)
+        if (changed.contains(program.value(c.result).name)) near.insert(program.value(c.next).name);
+      // A loop that runs too often or too rarely is read by what its index picks.
+      if (changed.contains(program.value(i.outputs.at(0)).name))
+        for (const ir::Instruction& inner : i.region->body)
+          if (inner.op == ir::OpCode::slice && !inner.attributes.get<ir::CoordExpr>("start").is_constant()) through.insert(program.value(inner.outputs[0]).name);
+      self(self, i.region->body);
+    }
+  };
+  carries(carries, program.body);
   readers(program, program.body, through, near);
   near.insert(through.begin(), through.end());
+  std::set<std::string> lost(editor.lost().begin(), editor.lost().end());
+  producers(program.body, program, lost);
+  near.insert(lost.begin(), lost.end());
   for (const std::string& name : editor.touched()) outcome.changed += (outcome.changed.empty() ? "" : " ") + name;
   for (const ir::Diagnostic& d : report.diagnostics) {
     if (outcome.blamed.empty()) outcome.blamed = value_of(d.subject.instruction.empty() ? d.subject.value : d.subject.instruction);

@@ -139,6 +139,9 @@ void Editor::redefine(std::string_view name, ir::OpCode op, std::vector<ir::Valu
   ir::Instruction replacement = make(op, std::move(inputs), std::move(attributes));
   ir::Instruction& instruction = at(name);
   if (instruction.outputs.size() != 1) throw NotApplicable();
+  for (const ir::ValueId id : instruction.inputs)
+    if (op == ir::OpCode::reshape || std::count(replacement.inputs.begin(), replacement.inputs.end(), id) < std::count(instruction.inputs.begin(), instruction.inputs.end(), id))
+      lost_.push_back(this->name(id));
   replacement.outputs = instruction.outputs;
   if (infer(replacement, {type(replacement.outputs[0])}).at(0) != type(replacement.outputs[0])) throw NotApplicable();
   instruction = std::move(replacement);
@@ -195,6 +198,7 @@ void Editor::set(std::string_view name, const std::string& attribute, ir::AttrVa
 void Editor::use(std::string_view name, std::size_t operand, ir::ValueId instead) {
   ir::Instruction& instruction = at(name);
   if (operand >= instruction.inputs.size() || instruction.inputs[operand] == instead) throw NotApplicable();
+  lost_.push_back(this->name(instruction.inputs[operand]));
   instruction.inputs[operand] = instead;
   std::vector<ir::TensorType> declared;
   for (const ir::ValueId id : instruction.outputs) declared.push_back(type(id));

@@ -62,6 +62,8 @@ class Editor {
   // What was touched, for judging the place a report blames.
   const std::vector<std::string>& touched() const { return touched_; }
   void touch(std::string_view name) { touched_.emplace_back(name); }
+  // What deleted instructions, and instructions that lost operands, had read.
+  const std::vector<std::string>& lost() const { return lost_; }
 
  private:
   struct Place {
@@ -74,7 +76,7 @@ class Editor {
 
   ir::Document document_;
   Place cursor_;
-  std::vector<std::string> touched_;
+  std::vector<std::string> touched_, lost_;
   int fresh_ = 0;
 };
 
