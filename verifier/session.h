@@ -76,6 +76,7 @@ class Session {
 
  private:
   std::set<solvers::TensorId> kept_nonnegative();
+  std::set<solvers::TensorId> inputs_of_reference();  // and states; real numbers
   bool equal_by_cases(solvers::TermId a, solvers::TermId b, const std::vector<solvers::TermId>& guards, int depth);
   void watch();
   void bind_inputs();

@@ -30,6 +30,13 @@ std::set<TensorId> Session::kept_nonnegative() {
   return result;
 }
 
+std::set<TensorId> Session::inputs_of_reference() {
+  std::set<TensorId> result;
+  for (const auto& [name, value] : reference_entry_)
+    if (const solvers::TermNode& n = pool_.node(reference_run_->term(value)); n.kind == solvers::TermKind::access) result.insert(n.tensor);
+  return result;
+}
+
 Session::SideConditionResult Session::judge_side_conditions() {
   SideConditionResult result;
   result.assumptions.push_back("real arithmetic: rounding, overflow and NaN of floating-point numbers are not modelled");
@@ -78,6 +85,9 @@ Session::SideConditionResult Session::judge_side_conditions() {
     if (listed.insert(text).second)
       failures.push_back({text, c.span, conditions->depends_on_data(c.obligation) && !conditions->refuted(c.obligation)});
   };
+  // Premises that hold together for some inputs, here for all that are positive, are no contradiction.
+  SideConditions if_positive(atoms_);
+  for (const TensorId tensor : inputs_of_reference()) if_positive.suppose_positive(tensor);
   std::vector<Obligation> assumed;
   for (const DomainCondition& c : of_reference) {
     if (conditions->refuted(c.obligation)) {
@@ -87,7 +97,8 @@ Session::SideConditionResult Session::judge_side_conditions() {
     } else {
       for (const Obligation& o : conditions->reduced(c.obligation)) {
         assumed.push_back(o);
-        const std::string text = conditions->describe(o);
+        std::string text = conditions->describe(o);
+        if (!if_positive.holds(o)) text += " (no inputs were found that satisfy it)";
         if (listed.insert(text).second) result.assumptions.push_back(text);
       }
     }

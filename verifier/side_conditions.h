@@ -30,6 +30,7 @@ class SideConditions {
   // From now on the condition is a premise: for this term, and where it is one whole tensor, for all its elements.
   void suppose(const solvers::Obligation& obligation);
   void suppose_nonnegative(solvers::TensorId tensor) { memo_[{tensor, kNonnegative}] = true; }
+  void suppose_positive(solvers::TensorId tensor) { memo_[{tensor, kPositive}] = memo_[{tensor, kNonnegative}] = true; }
 
   bool is_finite(solvers::TermId term) { return finite(term); }
   // The obligation as an assumption for people.

@@ -108,6 +108,16 @@ TEST(Infinity, MinusItIsNotIt) {
   EXPECT_NE(judge(reference, plan).verdict, Verdict::equivalent);
 }
 
+TEST(Infinity, PremisesThatMayContradictEachOtherAreMarked) {
+  const std::string roots = R"({"out": "r", "op": "sqrt", "in": "x"}, {"out": "minus", "op": "neg", "in": "x"}, {"out": "s", "op": "log", "in": "minus"},
+    {"out": "rs", "op": "add", "in": ["r", "s"]}, {"out": "out", "op": "add", "in": ["rs", "w"]})";
+  const Report report = judge(roots, roots);
+  int marked = 0, unmarked = 0;
+  for (const std::string& text : report.assumptions) ++(text.find("no inputs were found") != std::string::npos ? marked : unmarked);
+  EXPECT_EQ(marked, 1);  // -x is not negative
+  EXPECT_EQ(unmarked, 3);  // among them: -x is not zero
+}
+
 TEST(Infinity, DivisionByZeroIsNoValue) {
   const std::string plan = R"({"out": "zero", "op": "sub", "in": ["y", "y"]}, {"out": "q", "op": "div", "in": ["zero", "zero"]},
     {"out": "s", "op": "mul", "in": ["q", "zero"]}, {"out": "xs", "op": "add", "in": ["x", "s"]}, {"out": "out", "op": "add", "in": ["xs", "w"]})";
