@@ -141,7 +141,6 @@ bool Blame::sums_match(TermId term) {
   return true;
 }
 
-// Whether the reference has each value in the term with the same rational factor somewhere.
 bool Blame::known_scale(TermId term) {
   solvers::TermPool& pool = session_.pool();
   const auto each = [&](TermId t, const std::function<bool(solvers::TensorId, std::pair<std::int64_t, std::int64_t>)>& f) {
@@ -179,7 +178,10 @@ bool Blame::completes(const Step& step, solvers::TermId term) {
     if (loop || pool.var(v).kind == solvers::VarKind::mesh) variables.push_back(v);
   }
   if (variables.size() > kMaxVariables) return false;
-  const std::vector<VarId> free = pool.members(pool.node(term).free);
+  const auto on_elements = [&](TermId t) {
+    const std::vector<VarId>& free = pool.members(pool.node(t).free);
+    return std::any_of(free.begin(), free.end(), [&](VarId v) { return pool.var(v).kind == solvers::VarKind::element; });
+  };
   const auto piece_completes = [&](TermId piece) {
     if (recognised_term(piece)) return true;
     if (pool.node(piece).size > kMaxPartial) return false;
@@ -202,20 +204,26 @@ bool Blame::completes(const Step& step, solvers::TermId term) {
   bool all = true;
   try {
     std::vector<TermId> places;
+    // Guards on ranks and iterations say which parts there are, so they stay; guards on elements tell pieces apart.
+    std::map<std::vector<solvers::Factor>, TermId> by_place;
     for (const auto& [guards, inner] : containment.pieces(term)) {
+      if (is_padding(inner)) continue;
       TermId piece = inner;
-      if (is_padding(piece)) continue;
-      for (const solvers::Factor& guard : guards)  // those on ranks and iterations say which parts there are
-        if (std::any_of(variables.begin(), variables.end(), [&](VarId v) { return pool.contains(pool.node(guard.term).free, v); }) &&
-            std::none_of(free.begin(), free.end(), [&](VarId v) { return pool.var(v).kind == solvers::VarKind::element && pool.contains(pool.node(guard.term).free, v); }))
-          piece = pool.mul(guard.term, piece);
+      std::vector<solvers::Factor> place;
+      for (const solvers::Factor& guard : guards) {
+        if (on_elements(guard.term)) place.push_back(guard);
+        else piece = pool.mul(guard.term, piece);
+      }
+      const auto [it_place, is_new] = by_place.try_emplace(place, piece);
+      if (!is_new) it_place->second = pool.add(it_place->second, piece);
+    }
+    for (const auto& [guards, piece] : by_place) {
       all = all && piece_completes(piece);
       if (markers_.size() == places.size()) markers_.push_back(pool.access(session_.atoms().opaque({"piece", {}, false, 0}), {}));
       places.push_back(pool.mul(pool.product(guards, ir::Rational(1)), markers_[places.size()]));
     }
     // Elements of overlapping pieces are sums, and not those that the reference has.
-    const bool scalar = std::none_of(free.begin(), free.end(), [&](VarId v) { return pool.var(v).kind == solvers::VarKind::element; });
-    all = all && (scalar || session_.folder().is_folded(pool.sum(places)));
+    all = all && (!on_elements(term) || session_.folder().is_folded(pool.sum(places)));
   } catch (const std::overflow_error&) {
     all = false;
   } catch (const solvers::BudgetExceeded& e) {
@@ -231,6 +239,11 @@ std::pair<std::string, std::int32_t> Blame::likeness(ValueId value) const {
   std::erase_if(name, [](char c) { return c >= '0' && c <= '9'; });
   const TermId term = session_.plan_run().term(value);
   return {std::move(name), term.valid() ? session_.pool().node(term).size : 0};
+}
+
+bool Blame::looks_right(ValueId value, TermId term) {
+  const std::size_t step = definition(value);
+  return known_scale(term) && (recognised_term(term) || (step != npos && completes(session_.plan_run().steps()[step], term)));
 }
 
 // Values that are not fine, and whose loss reaches a failed claim.
@@ -277,7 +290,10 @@ std::vector<bool> Blame::bad_values() {
     // Parts of a sum can be moved and added up; anything else takes them for the sum.
     const bool usable = passes_parts(step.instruction->op) ||
                         std::none_of(operands.begin(), operands.end(), [&](ValueId v) { return part_[static_cast<std::size_t>(v.index)]; });
-    if (usual.count(likeness(out)) != 0) {
+    const bool adds_parts = step.instruction->op == ir::OpCode::add &&
+                            std::all_of(operands.begin(), operands.end(), [&](ValueId v) { return part_[static_cast<std::size_t>(v.index)]; });
+    if (adds_parts) part_[static_cast<std::size_t>(out.index)] = true;
+    if (adds_parts || usual.count(likeness(out)) != 0) {
       bad[static_cast<std::size_t>(out.index)] = false;
     } else if (usable && completes(step, session_.plan_run().term(out))) {
       bad[static_cast<std::size_t>(out.index)] = false;
@@ -300,7 +316,7 @@ std::vector<std::size_t> Blame::bad_steps() {
   return result;
 }
 
-std::vector<std::size_t> Blame::parts_before(const std::vector<std::size_t>& from) {
+std::vector<std::pair<std::size_t, ValueId>> Blame::parts_before(const std::vector<std::size_t>& from) {
   const std::vector<Step>& steps = session_.plan_run().steps();
   bad_values();
   std::vector<bool> wanted(part_.size());
@@ -309,14 +325,18 @@ std::vector<std::size_t> Blame::parts_before(const std::vector<std::size_t>& fro
     start[i] = true;
     for (ValueId out : steps[i].instruction->outputs) wanted[static_cast<std::size_t>(out.index)] = true;
   }
-  std::vector<std::size_t> result;
+  std::vector<std::pair<std::size_t, ValueId>> result;
   for (std::size_t i = steps.size(); i-- > 0;) {
-    bool part = false;
-    for (ValueId out : steps[i].instruction->outputs)
-      part = part || (wanted[static_cast<std::size_t>(out.index)] && !folded(out) && completes(steps[i], session_.plan_run().term(out)));
-    if (part) result.push_back(i);
-    if (part || start[i])
-      for (ValueId v : operands_of(i, wanted)) wanted[static_cast<std::size_t>(v.index)] = true;
+    std::vector<bool> parts(wanted.size());
+    bool some = false;
+    for (ValueId out : steps[i].instruction->outputs) {
+      const auto at = static_cast<std::size_t>(out.index);
+      if (!wanted[at] || (!start[i] && (folded(out) || !completes(steps[i], session_.plan_run().term(out))))) continue;
+      parts[at] = some = true;
+      if (!folded(out)) result.emplace_back(i, out);
+    }
+    if (!some) continue;
+    for (ValueId v : operands_of(i, parts)) wanted[static_cast<std::size_t>(v.index)] = true;
   }
   return result;
 }

@@ -36,8 +36,8 @@ class Blame {
   std::vector<std::size_t> roots();
   // The earliest instruction that is likely to be at fault.
   std::optional<Suspect> first_suspect();
-  // Steps with right parts of sums that the given steps are computed from, moved and added up only; last first.
-  std::vector<std::size_t> parts_before(const std::vector<std::size_t>& steps);
+  // Steps and their results that are right parts of sums, and from which the given steps are computed; last first.
+  std::vector<std::pair<std::size_t, ir::ValueId>> parts_before(const std::vector<std::size_t>& steps);
   // Step indices in the backward cone of the failed claims, in execution order.
   std::vector<std::size_t> cone();
   // All steps with an unfolded result and a path of unfolded values to a failed claim, in execution order.
@@ -47,6 +47,10 @@ class Blame {
   // How many of them compute or communicate (copies do not count): falls when a repair is right.
   std::size_t bad_count();
   bool folded(ir::ValueId value);
+  // Whether the value could be right with that term, by itself.
+  bool looks_right(ir::ValueId value, solvers::TermId term);
+  // Whether the reference has each value in the term with the same rational factor somewhere.
+  bool known_scale(solvers::TermId term);
   bool folded_term(solvers::TermId term);
   // Step that defines a value; npos for inputs and state.
   std::size_t definition(ir::ValueId value) const { return definition_[static_cast<std::size_t>(value.index)]; }
@@ -57,7 +61,6 @@ class Blame {
   bool recognised(ir::ValueId value);
   bool recognised_term(solvers::TermId term);
   bool sums_match(solvers::TermId term);
-  bool known_scale(solvers::TermId term);
   std::optional<Suspect> misplaced();
   std::optional<Suspect> rescaled_before(std::size_t step);
   std::optional<Suspect> unused();

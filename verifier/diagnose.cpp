@@ -39,8 +39,9 @@ struct Score {
 };
 
 // The repaired value itself is matched by construction; a repair must do more than that.
-bool improves(const Score& after, const Score& before) {
-  return after.failed_claims < before.failed_claims || (after.failed_claims == before.failed_claims && after.bad + 2 <= before.bad);
+bool improves(const Score& after, const Score& before, bool was_bad) {
+  return after.failed_claims < before.failed_claims ||
+         (after.failed_claims == before.failed_claims && after.bad + (was_bad ? 2 : 1) <= before.bad);
 }
 
 class Search {
@@ -57,13 +58,17 @@ class Search {
     reruns_ = 0;
     std::vector<std::size_t> roots = blame_.roots();
     if (roots.size() > kMaxRoots) roots.resize(kMaxRoots);
+    root_values_.clear();
+    for (std::size_t root : roots)
+      for (ir::ValueId out : session_.plan_run().steps()[root].instruction->outputs) root_values_.insert(out);
     const std::vector<std::size_t> suspects = suspected(roots);
     Best found;
     // A collective that is itself at fault (max for sum, another axis): a reduction in front of it could hide that, so it
     // is asked first, and has to explain everything.
+    std::size_t collectives = 0;
     for (std::size_t i : suspects) {
       const ir::Instruction& instruction = *session_.plan_run().steps()[i].instruction;
-      if (ir::schema_of(instruction.op).family != ir::OpFamily::communication || exhausted()) continue;
+      if (ir::schema_of(instruction.op).family != ir::OpFamily::communication || ++collectives > 8 || exhausted()) continue;
       std::vector<Repair> other = variations(session_, i);
       std::erase_if(other, [&](const Repair& r) {
         if (r.code == "SP0204") return r.term == session_.plan_run().term(instruction.inputs[0]);  // the same as no reduction
@@ -72,25 +77,32 @@ class Search {
         return r.replacement->attributes.get<Texts>("axes").size() != instruction.attributes.get<Texts>("axes").size();
       });
       Best complete;
-      if (try_all(other, before, complete)) return keep(*complete.repair);
+      if (try_all(other, before, complete, true)) return keep(*complete.repair);
     }
     // Reductions that are missing: the commonest fault, and the cheapest to recognise. Where parts of a sum are taken for
     // the sum, the last place is the cheapest to reduce at.
-    std::vector<std::size_t> places = blame_.parts_before(roots);
+    std::vector<std::pair<std::size_t, ir::ValueId>> places = blame_.parts_before(roots);
     for (std::size_t i : blame_.bad_steps())
-      if (places.size() < kMaxCandidates) places.push_back(i);
-    for (std::size_t i : places) {
+      for (ir::ValueId out : session_.plan_run().steps()[i].instruction->outputs)
+        if (places.size() < kMaxCandidates && !blame_.folded(out)) places.emplace_back(i, out);
+    for (const auto& [i, place] : places) {
       if (exhausted()) break;
-      if (try_all(missing_reductions(session_, i, [&](ir::ValueId v) { return !blame_.folded(v); }), before, found, true)) return keep(*found.repair);
+      std::vector<Repair> reductions = missing_reductions(session_, i, [&](ir::ValueId v) { return v == place; });
+      std::erase_if(reductions, [&](const Repair& r) { return !blame_.known_scale(r.term); });
+      if (try_all(reductions, before, found, true)) return keep(*found.repair);
       if (found.repair) return keep(*found.repair);
     }
     for (std::size_t i : suspects) {
       if (exhausted()) break;
-      if (try_all(variations(session_, i), before, found)) return keep(*found.repair);
+      if (try_all(variations(session_, i), before, found, true)) return keep(*found.repair);
     }
+    // With another factor to be found later: a mean over a part taken for the mean.
+    for (std::size_t k = 0; k < places.size() && k < kMaxRoots && !found.repair && !exhausted(); ++k)
+      if (try_all(missing_reductions(session_, places[k].first, [&](ir::ValueId v) { return v == places[k].second; }), before, found)) return keep(*found.repair);
+    if (found.repair) return keep(*found.repair);
     for (std::size_t i : suspects) {
       if (exhausted()) break;
-      if (try_all(rescalings(session_, i), before, found)) return keep(*found.repair);
+      if (try_all(rescalings(session_, i), before, found, true)) return keep(*found.repair);
     }
     if (found.repair) return keep(*found.repair);
     // Everything else in the cone, last first: a wrong number near the end of a fully recognised plan.
@@ -116,6 +128,14 @@ class Search {
       for (; next < level_end; ++next)
         for (ir::ValueId v : session_.plan_run().steps()[list[next]].instruction->inputs)
           if (blame_.definition(v) != Blame::npos) list.push_back(blame_.definition(v));
+    // A collective behind a suspect may be one too many.
+    const std::set<std::size_t> readers_of(list.begin(), list.end());
+    for (std::size_t i : blame_.cone()) {
+      const ir::Instruction& instruction = *session_.plan_run().steps()[i].instruction;
+      if (ir::schema_of(instruction.op).family != ir::OpFamily::communication) continue;
+      if (std::any_of(instruction.inputs.begin(), instruction.inputs.end(), [&](ir::ValueId v) { return readers_of.count(blame_.definition(v)) != 0; }))
+        list.push_back(i);
+    }
     std::set<std::size_t> listed;
     std::erase_if(list, [&](std::size_t i) { return !listed.insert(i).second || session_.plan_run().steps()[i].instruction->region != nullptr; });
     return list;
@@ -136,7 +156,7 @@ class Search {
   }
 
   // Runs what depends on the value, then the failed claims.
-  // `local`: give up at the first collective whose result still matches nothing.
+  // `local`: give up at the first collective or root whose result still matches nothing.
   Score apply(const Repair& repair, bool local) {
     ++reruns_;
     ProgramRun& run = session_.plan_run();
@@ -148,7 +168,8 @@ class Search {
         if (value == repair.value) return true;
         const bool matches = blame_.folded_term(changed);
         if (blame_.folded_term(old) && !matches) ++lost;
-        if (local && !matches && defined_by_collective(value)) return false;
+        if (local && defined_by_collective(value) && session_.plan_run().containment().strayed(changed)) return false;
+        if (local && root_values_.count(value) != 0 && !blame_.looks_right(value, changed)) return false;
         return lost <= kMaxLost && !exhausted();
       });
     } catch (const ProgramRun::RerunStopped&) {
@@ -174,11 +195,12 @@ class Search {
     ProgramRun& run = session_.plan_run();
     for (const Repair& repair : repairs) {
       if (exhausted()) break;
+      const bool was_bad = !blame_.folded(repair.value) && !repair.inserted;  // that a sum matches is evidence by itself
       const std::vector<TermId> saved = run.snapshot();
       const Score after = apply(repair, local);
       run.clear_override(repair.value);
       run.restore(saved);
-      if (!improves(after, before) || (best.repair && !(after < best.score))) continue;
+      if (!improves(after, before, was_bad) || (best.repair && !(after < best.score))) continue;
       best = {repair, after};
       if (after.failed_claims == 0) return true;
     }
@@ -201,6 +223,7 @@ class Search {
   Blame blame_;
   double start_;
   int reruns_ = 0;
+  std::set<ir::ValueId> root_values_;
 };
 
 std::string cut(std::string text, std::size_t limit = 240) {

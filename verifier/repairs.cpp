@@ -135,10 +135,14 @@ std::vector<Repair> rescalings(Session& session, std::size_t step_index) {
   struct Number {
     std::int64_t size;
     std::string origin;
+    std::string axis = {};  // that the value does not depend on
   };
   std::vector<Number> numbers;
   for (const ir::MeshAxis& a : session.mesh().axes)
-    if (a.size > 1) numbers.push_back({a.size, "the size of mesh axis `" + a.name + "`"});
+    if (a.size > 1) {
+      const bool varies = session.pool().contains(session.pool().node(term).free, session.plan_semantics().coordinate(a.name));
+      numbers.push_back({a.size, "the size of mesh axis `" + a.name + "`", varies ? "" : a.name});
+    }
   if (session.mesh().axes.size() > 1) numbers.push_back({session.mesh().size(), "the number of ranks"});
   std::set<std::int64_t> trips;
   for (const Step& s : session.plan_run().steps())
@@ -157,6 +161,13 @@ std::vector<Repair> rescalings(Session& session, std::size_t step_index) {
       r.fix = "multiply it by " + ir::to_string(factor);
       r.expected = "1 times the reference value";
       r.found = ir::to_string(ir::inverse(factor)) + " times the reference value";
+      if (!n.axis.empty() && !up) {
+        r.code = "SP0202";
+        r.name = "double-reduction";
+        r.axis = n.axis;
+        r.finding = "is the same on all ranks along `" + n.axis + "` and counted once for each of them";
+        r.fix = "leave it out of the reduction over `" + n.axis + "`, or multiply it by " + ir::to_string(factor);
+      }
       r.step = step_index;
       r.value = value;
       r.term = session.pool().scale(term, factor);
