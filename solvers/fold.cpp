@@ -430,6 +430,10 @@ TermId Folder::fold_poly(TermId term, const std::vector<TermId>& guards) {
   if (result != term) {
     if (const auto whole = match(result, guards)) return *whole;
   }
+  if (const TermId rolled = roll(result); rolled != result) {
+    const TermId folded = fold_under(rolled, guards);
+    if (is_folded(folded)) return folded;
+  }
   // Monomials under one set of guards may form an atom together.
   const std::vector<Monomial> monomials = pool_.monomials_of(result);
   std::map<std::vector<Factor>, std::vector<Monomial>> groups;

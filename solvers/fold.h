@@ -74,6 +74,10 @@ class Folder {
   TermId fold_pieces(TermId term);
   TermId refold_sums(TermId term);
   TermId fold_distributed(TermId term);
+  TermId roll(TermId term);
+  std::optional<TermId> roll_two(TermId a, TermId b);
+  std::optional<TermId> between(TermId a, TermId b, IndexId t);
+  std::optional<IndexId> between(IndexId a, IndexId b, IndexId t);
   std::optional<TermId> join_group(const std::vector<std::pair<Rational, TermId>>& sums, const std::vector<TermId>& guards,
                                    std::vector<bool>& joined, int& budget);
   std::vector<Monomial> summands_over(const std::vector<VarId>& vars, TermId sum, TermPool::FreshScope& scope);

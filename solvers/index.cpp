@@ -38,6 +38,10 @@ void clear_coefficient(std::vector<LinearTerm>& terms, AtomId atom) {
     if (a == atom) k = 0;
 }
 
+bool all_negative(const std::vector<LinearTerm>& terms) {
+  return std::all_of(terms.begin(), terms.end(), [](const LinearTerm& t) { return t.second < 0; });
+}
+
 void sort_and_combine(std::vector<LinearTerm>& terms) {
   std::sort(terms.begin(), terms.end());
   std::size_t out = 0;
@@ -169,6 +173,24 @@ bool TermPool::recombine(std::int64_t& constant, std::vector<LinearTerm>& terms)
         return true;
       }
     }
+    if (kind == AtomKind::floor_div) {
+      // k*((m*(e mod c) + y) div d) + k*q*(e div c) with q*d = m*c is k*((m*e + y) div d): a multiple of d enters a division.
+      const IndexId inner = atom(a).inner;
+      const std::int64_t d = atom(a).divisor;
+      for (const auto& [b, m] : index(inner).terms) {
+        if (atom(b).kind != AtomKind::modulo || checked_mul(m, atom(b).divisor) % d != 0) continue;
+        const IndexId e = atom(b).inner;
+        const std::int64_t kq = checked_mul(k, m * atom(b).divisor / d);
+        const IndexId quotient = index_div(e, atom(b).divisor);
+        if (!contains_multiple(quotient, kq, a)) continue;
+        const IndexId y = index_linear(inner, 1, intern_index(0, {{b, 1}}), -m);
+        clear_coefficient(terms, a);
+        for (const auto& [part, unused] : index(quotient).terms) clear_coefficient(terms, part);
+        constant = checked_add(constant, -checked_mul(kq, index(quotient).constant));
+        absorb(index_div(index_linear(y, 1, e, m), d), k);
+        return true;
+      }
+    }
   }
   return false;
 }
@@ -272,6 +294,8 @@ IndexId TermPool::index_div(IndexId e, std::int64_t c) {
     const IndexAtom at = atom(rn.terms[0].first);
     if (at.kind == AtomKind::modulo && at.divisor % c == 0) return index_add(q, index_mod(index_div(at.inner, c), at.divisor / c));
   }
+  // Nothing but negative terms: r div c = -((-r + c-1) div c).
+  if (all_negative(rn.terms)) return index_linear(q, 1, index_div(index_scale(r, -1, c - 1), c), -1);
   IndexAtom division;
   division.kind = AtomKind::floor_div;
   division.inner = r;
@@ -308,6 +332,8 @@ IndexId TermPool::index_mod(IndexId e, std::int64_t c) {
   // r = S*r1 + r0, S | c, 0 <= r0 < S:  r mod c = S*(r1 mod (c/S)) + r0.
   IndexId high, low;
   if (const std::int64_t s = split_digit(r, c, high, low)) return index_linear(index_mod(high, c / s), s, low, 1);
+  // Nothing but negative terms: r mod c = c-1 - ((-r + c-1) mod c).
+  if (all_negative(index(r).terms)) return index_scale(index_mod(index_scale(r, -1, c - 1), c), -1, c - 1);
   IndexAtom modulus;
   modulus.kind = AtomKind::modulo;
   modulus.inner = r;

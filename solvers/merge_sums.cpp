@@ -60,6 +60,56 @@ TermId TermPool::join_sums(TermId a, std::size_t p, TermId b, std::size_t q) {
   return {};
 }
 
+// Law: B(0) + B(1) = sum over t in [0, 2) of B(t). Both instances are checked by normalising them.
+std::optional<TermId> TermPool::sum_of_two(TermId body, VarId t, TermId first, TermId second) {
+  SHARDPROOF_CHECK(var(t).extent == 2);
+  for (const auto& [at, part] : {std::pair(0, first), std::pair(1, second)}) {
+    Substitution instance;
+    instance.set(t, index_constant(at));
+    if (substitute(body, instance) != part) return std::nullopt;
+  }
+  return reduce(Reduction::sum, {t}, body);
+}
+
+// Law: c * sum over [0, e) of B(v) plus c * B(e) is c * sum over [0, e + 1) of B(v), where c is free of v; and likewise
+// with one more at the beginning. B over the longer range is guessed; that it is the summand on the shorter one and
+// `next` on what is added is checked by normalising both.
+std::optional<TermId> TermPool::extend_sum(TermId total, TermId next) {
+  const std::vector<Monomial> monomials = monomials_of(total);
+  if (monomials.size() != 1) return std::nullopt;
+  TermId sum;
+  std::vector<Factor> outside;
+  for (const Factor& f : monomials[0].factors) {
+    const bool candidate = !sum.valid() && f.power == 1 && node(f.term).kind == TermKind::reduce && node(f.term).reduction == Reduction::sum;
+    if (candidate) sum = f.term;
+    else outside.push_back(f);
+  }
+  if (!sum.valid()) return std::nullopt;
+  const TermId factor = product(outside, monomials[0].coefficient);
+  FreshScope scope(*this);
+  std::vector<VarId> vars;
+  const TermId body = open(sum, scope, vars);
+  for (VarId v : vars) {
+    std::vector<VarId> others;
+    for (VarId w : vars)
+      if (w != v) others.push_back(w);
+    const std::int64_t extent = var(v).extent;
+    const VarId whole = scope.fresh(ir::checked_add(extent, 1));
+    for (const std::int64_t shift : {0, 1}) {  // appended, put in front
+      Substitution widen, narrow, added;
+      widen.set(v, index_scale(index_var(whole), 1, -shift));
+      const TermId guess = substitute(body, widen);
+      added.set(whole, index_constant(shift == 0 ? extent : 0));
+      if (mul(factor, reduce(Reduction::sum, others, substitute(guess, added))) != next) continue;
+      narrow.set(whole, index_scale(index_var(v), 1, shift));
+      if (substitute(guess, narrow) != body) continue;
+      others.push_back(whole);
+      return mul(factor, reduce(Reduction::sum, std::move(others), guess));
+    }
+  }
+  return std::nullopt;
+}
+
 bool TermPool::merge_sums(std::vector<Monomial>& monomials) {
   std::map<std::tuple<std::int64_t, std::int64_t, std::uint64_t, std::size_t, std::vector<Factor>>, std::vector<SumPiece>> groups;
   for (std::size_t i = 0; i < monomials.size(); ++i) {

@@ -5,7 +5,7 @@
 //     multiplies by its extent; independent groups of factors become a product of sums
 //   2 nested sums of power 1 flatten
 //   3 a guard that fixes v (lo <= k*v + e <= hi with hi - lo + 1 = |k|) substitutes v = (hi - e) div k, or its
-//     mirror image for k < 0, and keeps [0 <= value < ext v]
+//     mirror image for k < 0, and keeps [0 <= value < ext v]; but rule 6 first, if it takes v
 //   4 a guard on v alone, or one that bounds v statically, narrows its range
 //   5 v split into digits where v div c or v mod c occurs and c divides ext v
 //   6 two variables merge into one, t = ext(b)*a + b (or with a reversed), if the body then no longer
@@ -163,32 +163,39 @@ TermId TermPool::reduce_connected_sum(std::vector<VarId> vars, TermId body, int 
     const TermId inner = open(m.factors[i].term, scope, vars);
     return reduce_at(Reduction::sum, std::move(vars), mul(rest, inner), splits);
   }
-  for (std::size_t i = 0; i < m.factors.size(); ++i) {  // rules 3 and 4 (guard on v alone)
+  for (std::size_t i = 0; i < m.factors.size(); ++i) {  // rule 4, a guard on v alone
+    const TermNode& g = node(m.factors[i].term);
+    if (g.kind != TermKind::range || index(g.form).terms.size() != 1) continue;
+    const auto [a, k] = index(g.form).terms[0];
+    if (k != 1 || atom(a).kind != AtomKind::variable || !among(vars, atom(a).var)) continue;
+    const VarId v = atom(a).var;
+    const std::int64_t lo = std::max<std::int64_t>(g.lo, 0), hi = std::min(g.hi, var(v).extent - 1);
+    const TermId replaced = restrict_var(rest_of(i), vars, v, lo, hi, scope);
+    return reduce_at(Reduction::sum, std::move(vars), replaced, splits);
+  }
+  for (std::size_t i = 0; i < m.factors.size(); ++i) {  // rule 3
     const TermNode& g = node(m.factors[i].term);
     if (g.kind != TermKind::range) continue;
     for (const auto& [a, k] : index(g.form).terms) {
       if (atom(a).kind != AtomKind::variable || !among(vars, atom(a).var)) continue;
       const VarId v = atom(a).var;
       const std::int64_t magnitude = k < 0 ? -k : k;
-      if (g.lo != -kUnbounded && g.hi != kUnbounded && checked_add(g.hi, -g.lo) + 1 == magnitude) {
-        std::vector<LinearTerm> others;
-        for (const LinearTerm& t : index(g.form).terms)
-          if (t.first != a) others.push_back(t);
-        const IndexId rest = index_normal(index(g.form).constant, std::move(others));
-        if (contains(index(rest).free, v)) continue;
-        // |k| consecutive integers hold exactly one multiple of k: the guard fixes v.
-        const IndexId numerator = k > 0 ? index_scale(rest, -1, g.hi) : index_scale(rest, 1, -g.lo);
-        const IndexId value = index_div(numerator, magnitude);
-        Substitution s;
-        s.set(v, value);
-        const TermId replaced = mul(substitute(rest_of(i), s), range(value, 0, var(v).extent - 1));
-        return reduce_at(Reduction::sum, without(vars, v), replaced, splits);
-      }
-      if (index(g.form).terms.size() == 1 && k == 1) {
-        const std::int64_t lo = std::max<std::int64_t>(g.lo, 0), hi = std::min(g.hi, var(v).extent - 1);
-        const TermId replaced = restrict_var(rest_of(i), vars, v, lo, hi, scope);
-        return reduce_at(Reduction::sum, std::move(vars), replaced, splits);
-      }
+      if (g.lo == -kUnbounded || g.hi == kUnbounded || checked_add(g.hi, -g.lo) + 1 != magnitude) continue;
+      std::vector<LinearTerm> others;
+      for (const LinearTerm& t : index(g.form).terms)
+        if (t.first != a) others.push_back(t);
+      const IndexId rest = index_normal(index(g.form).constant, std::move(others));
+      if (contains(index(rest).free, v)) continue;
+      // A number whose digits are both bound is better fixed as a whole.
+      const bool digit = std::any_of(vars.begin(), vars.end(), [&](VarId w) { return w != v && contains(index(rest).free, w); });
+      if (digit && merge_variables(vars, body, scope)) return reduce_at(Reduction::sum, std::move(vars), body, splits);
+      // |k| consecutive integers hold exactly one multiple of k: the guard fixes v.
+      const IndexId numerator = k > 0 ? index_scale(rest, -1, g.hi) : index_scale(rest, 1, -g.lo);
+      const IndexId value = index_div(numerator, magnitude);
+      Substitution s;
+      s.set(v, value);
+      const TermId replaced = mul(substitute(rest_of(i), s), range(value, 0, var(v).extent - 1));
+      return reduce_at(Reduction::sum, without(vars, v), replaced, splits);
     }
   }
   if (vars.size() > 1 && merge_variables(vars, body, scope)) return reduce_at(Reduction::sum, std::move(vars), body, splits);

@@ -251,6 +251,10 @@ class TermPool {
 
   // --- reductions (reduce.cpp, reduce_rules.cpp)
   TermId reduce(Reduction op, std::vector<VarId> vars, TermId body);
+  // Unrolled sums (merge_sums.cpp). first + second as the sum of body(t), if they are its instances; total + next as one
+  // sum, if next is the instance of total's summand after the last or before the first. Nothing if not.
+  std::optional<TermId> sum_of_two(TermId body, VarId t, TermId first, TermId second);
+  std::optional<TermId> extend_sum(TermId total, TermId next);
   // Replaces the bound variables of a reduction by fresh ones of `scope` and returns the body.
   class FreshScope;
   TermId open(TermId reduction, FreshScope& scope, std::vector<VarId>& vars);

@@ -220,15 +220,15 @@ Document update_of_gathered_copy_lost(bool wrong, const Sizes& n) {
 std::vector<Bug> data_parallel_bugs() {
   return {
       {"nemo_speech_9335", "B104", reduced_twice, true, "SP0202"},
-      {"megatron_lm_6660", "B105", doubled_on_group_of_one, false},
+      {"megatron_lm_6660", "B105", doubled_on_group_of_one},
       {"build_nanogpt_30", "B108", accumulated_but_not_reduced, true, "SP0201"},
-      {"speechbrain_2010", "B109", synchronised_at_the_wrong_microbatch, false},
-      {"instructlab_training_414", "B110", overwritten_on_offload, false},
-      {"pytorch_125484", "B111", added_after_the_replica_sum, false},
+      {"speechbrain_2010", "B109", synchronised_at_the_wrong_microbatch},
+      {"instructlab_training_414", "B110", overwritten_on_offload},
+      {"pytorch_125484", "B111", added_after_the_replica_sum},
       {"open_instruct_1498", "B112", accumulator_reset},
       {"deepspeed_7718", "B113", part_of_the_gradient_lost},
-      {"deepspeed_7985", "B114", reduced_before_the_last_microbatch, false},
-      {"deepspeed_6550", "B115", copied_at_the_wrong_microstep, false},
+      {"deepspeed_7985", "B114", reduced_before_the_last_microbatch},
+      {"deepspeed_6550", "B115", copied_at_the_wrong_microstep},
       {"colossalai_2496", "B117", parameters_overwritten_by_gradients},
       {"openrlhf_1357", "B119", update_of_gathered_copy_lost},
   };

@@ -145,7 +145,7 @@ std::vector<Bug> norm_bugs() {
       {"colossalai_2192", "B076", experts_clipped_apart, true, "SP0201"},
       {"veomni_862", "B077", squares_summed_over_replicas, true, "SP0203"},
       {"pytorch_159856", "B078", sum_of_norms, true, "SP0201"},
-      {"transformers_986", "B079", clipped_in_each_microbatch, false},
+      {"transformers_986", "B079", clipped_in_each_microbatch},
   };
 }
 

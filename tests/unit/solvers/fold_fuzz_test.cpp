@@ -106,7 +106,7 @@ class Program {
         pool_.index_linear(pool_.index_var(t), kColumns / 3, pool_.index_var(pool_.element(1, kColumns / 3)), 1);
     if (random_.chance(20)) row = pool_.index_mod(pool_.index_scale(row, 1, 1), kRows);
     if (random_.chance(20)) column = pool_.index_linear(column, -1, pool_.index_constant(0), 0, kColumns - 1);
-    switch (random_.between(0, 6)) {
+    switch (random_.between(0, 7)) {
       case 0: {  // partial sums over ranks, perhaps one too few
         if (op.kind != 4) break;
         const VarId u = random_.chance(75) ? pool_.named(VarKind::loop, "u3", 3) : pool_.named(VarKind::loop, "u2", 2);
@@ -133,6 +133,17 @@ class Program {
         TermId parts = atoms_.unfold(whole, [](TensorId) { return true; });
         if (random_.chance(30)) parts = pool_.add(parts, pool_.scale(at(op.b, row, pool_.index_var(k_)), Rational(random_.between(-1, 1))));
         return pool_.reduce(Reduction::sum, {k_}, pool_.mul(parts, pool_.access(weight_, {pool_.index_var(k_), column})));
+      }
+      case 6: {  // a contraction written out, perhaps without a term, with one twice, or with some still in one sum
+        const std::int64_t wrong = random_.chance(70) ? -1 : random_.between(0, kColumns - 1);
+        const std::int64_t rolled = random_.chance(60) ? 0 : random_.between(1, kColumns - 1);
+        TermId total = rolled == 0 ? pool_.zero() : product(op, row, column, 0, rolled);
+        for (std::int64_t k = rolled; k < kColumns; ++k) {
+          const std::int64_t taken = k == wrong ? random_.between(0, kColumns - 1) : k;
+          const IndexId inner = pool_.index_constant(taken);
+          total = pool_.add(total, pool_.mul(at(op.a, row, inner), pool_.access(weight_, {inner, column})));
+        }
+        return total;
       }
       default:
         break;

@@ -76,6 +76,45 @@ TEST_F(FoldTest, OppositeDistancesAreNotTheSameValue) {
       EXPECT_FALSE(folder_.is_folded(folder_.fold(shard(opposite, dimension, rank))));
 }
 
+// Microbatches added up one by one, in any order, are the sum over all of them.
+TEST_F(FoldTest, UnrolledSumsFold) {
+  constexpr std::int64_t kBatches = 24;
+  const auto tensor = [&](const char* name, std::vector<std::int64_t> shape) { return atoms_.opaque({name, std::move(shape), false, 0}); };
+  const TensorId dy = tensor("dy", {kBatches, 6, 32}), in = tensor("in", {kBatches, 6, 32});
+  const TensorId tokens = atoms_.opaque({"tokens", {kBatches, 6}, true, 50});
+  const IndexId b = v(pool_.named(VarKind::loop, "b", 6)), k = v(pool_.named(VarKind::loop, "k", kBatches));
+  const auto gradient = [&](IndexId batch) {
+    return pool_.mul(pool_.access(dy, {batch, b, v(row_)}), pool_.access(in, {batch, b, v(column_)}));
+  };
+  const auto embedding = [&](IndexId batch) {
+    return pool_.mul(pool_.range(pool_.index_sub(pool_.index_load(tokens, {batch, b}), v(row_)), 0, 0), pool_.access(dy, {batch, b, v(column_)}));
+  };
+  const auto sum = [&](TermId body, const char* name, std::int64_t extent) {
+    return pool_.reduce(Reduction::sum, {pool_.named(VarKind::loop, name, extent)}, body);
+  };
+  using Body = std::function<TermId(IndexId)>;
+  for (const Body& body : {Body(gradient), Body(embedding)}) {
+    const TermId whole = folder_.define("whole", sum(sum(body(k), "k", kBatches), "b", 6));
+    ASSERT_TRUE(folder_.is_folded(whole));
+    const auto one = [&](std::int64_t batch) { return sum(body(pool_.index_constant(batch)), "b", 6); };
+    TermId all = pool_.zero();
+    for (std::int64_t n = 0; n < kBatches; ++n) all = pool_.add(all, one((n * 7 + 3) % kBatches));
+    EXPECT_EQ(folder_.fold(all), whole);
+    EXPECT_EQ(folder_.fold(pool_.scale(all, Rational(-1, 3))), pool_.scale(whole, Rational(-1, 3)));
+    EXPECT_FALSE(folder_.is_folded(folder_.fold(pool_.sub(all, one(5)))));
+    EXPECT_FALSE(folder_.is_folded(folder_.fold(pool_.add(all, one(0)))));
+    EXPECT_FALSE(folder_.is_folded(folder_.fold(pool_.add(pool_.sub(all, one(kBatches - 1)), one(0)))));
+    // The last iteration, or the first, outside the loop.
+    const IndexId j = v(pool_.named(VarKind::loop, "j", kBatches - 1));
+    const TermId but_last = sum(sum(body(j), "j", kBatches - 1), "b", 6), but_first = sum(sum(body(pool_.index_scale(j, 1, 1)), "j", kBatches - 1), "b", 6);
+    EXPECT_EQ(folder_.fold(pool_.add(but_last, one(kBatches - 1))), whole);
+    EXPECT_EQ(folder_.fold(pool_.add(but_first, one(0))), whole);
+    EXPECT_FALSE(folder_.is_folded(folder_.fold(pool_.add(but_last, one(0)))));
+    EXPECT_FALSE(folder_.is_folded(folder_.fold(pool_.add(but_first, one(kBatches - 1)))));
+    EXPECT_FALSE(folder_.is_folded(folder_.fold(pool_.add(but_last, pool_.scale(one(kBatches - 1), Rational(2))))));
+  }
+}
+
 // Two values are rotated into each other, and the result contracted; a plan contracts what is rotated term by term.
 TEST_F(FoldTest, SumsTakenApartByLinearityFold) {
   const auto tensor = [&](const char* name, std::vector<std::int64_t> shape) { return atoms_.opaque({name, std::move(shape), false, 0}); };

@@ -41,7 +41,14 @@ class IndexGenerator {
     if (!made_.empty() && random_.chance(25)) return random_.pick(made_);
     if (depth == 0 || random_.chance(10))
       return random_.chance(85) ? variable(random_.pick(vars_)) : number(random_.between(-20, 20));
-    switch (random_.between(0, 9)) {
+    switch (random_.between(0, 10)) {
+      case 10: {  // a multiple of the divisor beside a division that contains the rest, perhaps wrongly
+        const Index e = any(depth - 1), y = any(depth - 1);
+        const std::int64_t d = random_.pick(divisors_), q = random_.between(1, 3), m = random_.chance(70) ? 1 : d, c = q * d / m;
+        if (c < 1) return e;
+        return linear(random_.between(-2, 2),
+                      {{random_.chance(85) ? q : q + 1, div(e, c)}, {1, div(linear(random_.between(-3, 3), {{m, mod(e, c)}, {random_.between(-1, 1), y}}), d)}});
+      }
       case 0:
       case 1:
         return div(any(depth - 1), random_.pick(divisors_));

@@ -34,6 +34,26 @@ TEST_F(IndexTest, DigitsPutTogether) {
   EXPECT_EQ(linear(-2, e, 14, div(e, 7)), pool_.index_scale(mod(e, 7), -2));
 }
 
+// Rows of 192 in buffer shards of 33 rows that start 320 elements into a row's shard: rank and row within it.
+TEST_F(IndexTest, MultiplesEnterADivision) {
+  const IndexId x = var("x", 32), y = var("y", 192);
+  const IndexId e = linear(192, x, 1, y, 320);
+  EXPECT_EQ(linear(33, div(e, 6336), 1, div(pool_.index_scale(mod(e, 6336), 1, 64), 192), -2), x);
+  EXPECT_EQ(linear(66, div(e, 6336), 2, div(pool_.index_scale(mod(e, 6336), 1, 64), 192), -4), pool_.index_scale(x, 2));
+  EXPECT_NE(linear(32, div(e, 6336), 1, div(pool_.index_scale(mod(e, 6336), 1, 64), 192), -2), x);
+  EXPECT_NE(linear(33, div(e, 6336), 1, div(pool_.index_scale(mod(e, 6336), 1, 65), 192), -2), x);
+  const IndexId z = var("z", 1000);
+  EXPECT_EQ(linear(15, div(z, 10), 1, div(linear(3, mod(z, 10), 1, y), 2)), div(linear(3, z, 1, y), 2));
+}
+
+TEST_F(IndexTest, NothingButNegativeTerms) {
+  const IndexId x = var("x", 1000), y = var("y", 7);
+  EXPECT_EQ(div(linear(-1, x, 0, x, 31), 32), pool_.index_scale(div(x, 32), -1));
+  EXPECT_EQ(mod(linear(-1, x, 0, x, 31), 32), pool_.index_scale(mod(x, 32), -1, 31));
+  EXPECT_EQ(div(linear(-1, x, -3, y, 2), 5), pool_.index_scale(div(linear(1, x, 3, y, 2), 5), -1));
+  EXPECT_NE(div(linear(-1, x, 0, x, 30), 32), pool_.index_scale(div(x, 32), -1));
+}
+
 TEST_F(IndexTest, DigitsOfOtherNumbersStayApart) {
   const IndexId x = var("x", 1000), y = var("y", 1000);
   EXPECT_NE(linear(1, mod(x, 7), 6, div(x, 7)), x);

@@ -52,6 +52,13 @@ class ReduceTest : public ::testing::Test {
     return result;
   }
   using Extents = std::vector<std::int64_t>;
+  // The first reduction among the factors.
+  TermId reduce_part(TermId term) const {
+    for (const Monomial& m : pool_.monomials_of(term))
+      for (const Factor& f : m.factors)
+        if (pool_.node(f.term).kind == TermKind::reduce) return f.term;
+    return term;
+  }
 
   TermPool pool_;
   TensorId a_, b_, c_;
@@ -157,6 +164,21 @@ TEST_F(ReduceTest, GuardOfOneStrideSubstitutesTheQuotient) {
                multiply({range(linear(0, {{1, v(f)}, {k, v(i)}}), k < 0 ? 0 : 20, k < 0 ? 3 : 23), at(a_, v(i))})));
     EXPECT_EQ(pool_.node(picked).height, 0) << pool_.to_string(picked);
   }
+}
+
+// A buffer cut over ranks into shards as long as one member: the member's elements, wherever the shards begin.
+TEST_F(ReduceTest, GuardOnANumberWithBoundDigitsKeepsItWhole) {
+  const VarId h = bound("h", 8), l = bound("l", 4), f = free("f", 5);
+  const auto member = [&](const Index& position) { return multiply({range(position, 6, 9), at(a_, linear(-6, {{1, position}})), at(b_, v(f))}); };
+  const TermId cut = checked(reduce(Reduction::sum, {h, l}, member(linear(0, {{4, v(h)}, {1, v(l)}}))));
+  EXPECT_EQ(cut, checked(reduce(Reduction::sum, {l}, multiply({at(a_, v(l)), at(b_, v(f))})))) << pool_.to_string(cut);
+  const TermId reversed = checked(reduce(Reduction::sum, {h, l}, member(linear(31, {{-4, v(h)}, {-1, v(l)}}))));
+  EXPECT_EQ(extents(reduce_part(reversed)), Extents{4}) << pool_.to_string(reversed);
+  // One element, said of its digits.
+  const TermId one = checked(reduce(Reduction::sum, {h, l}, multiply({range(linear(0, {{4, v(h)}, {1, v(l)}}), 6, 6), at(a_, linear(0, {{4, v(h)}, {1, v(l)}}))})));
+  EXPECT_EQ(one, checked(at(a_, number(6))));
+  // The digits occur on their own: then the rank is fixed.
+  checked(reduce(Reduction::sum, {h, l}, multiply({range(linear(0, {{4, v(h)}, {1, v(l)}}), 6, 9), at(a_, v(l)), at(b_, v(h))})));
 }
 
 TEST_F(ReduceTest, WiderAndNarrowerGuardsDoNotFixTheVariable) {
