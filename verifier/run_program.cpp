@@ -92,6 +92,7 @@ void ProgramRun::run(const std::function<void(std::int64_t)>& progress) {
   steps_.clear();
   partial_run_ = false;
   run_body(program_.body);
+  progress_ = {};  // what it refers to may be gone when dependents run again
 }
 
 void ProgramRun::rerun_dependents(const std::set<ValueId>& changed, AcceptChange accept) {
