@@ -125,7 +125,8 @@ Infinity Semantics::infinity(const ir::Instruction& i, const Operands& operands)
 
 void Semantics::require_finite(const ir::Instruction& i, const Denotation& operand) {
   if (operand.infinity == Infinity::none || conditions_.is_finite(operand.term)) return;
-  if (operand.infinity == Infinity::elements)
+  // What strayed from the reference is reported where it did, not here.
+  if (operand.infinity == Infinity::elements && !conditions_.has_unknown(operand.term))
     throw SemanticsError("SP0905", "unsupported",
                          "`" + std::string(ir::schema_of(i.op).name) + "` has no rule for minus infinity (of masked scores)", "a finite operand",
                          "an operand with elements that are minus infinity");

@@ -51,6 +51,17 @@ bool SideConditions::refuted(const Obligation& o) {
   return false;
 }
 
+bool SideConditions::has_unknown(TermId term) const {
+  const TermNode& n = pool_.node(term);
+  if (n.kind == TermKind::access) return pool_.tensor(n.tensor).unknown;
+  for (const Monomial& m : n.monomials)
+    for (const Factor& f : m.factors)
+      if (has_unknown(f.term)) return true;
+  for (TermId a : n.arguments)
+    if (has_unknown(a)) return true;
+  return n.kind == TermKind::reduce && has_unknown(n.body);
+}
+
 bool SideConditions::depends_on_data(const Obligation& o) {
   return o.kind == Obligation::Kind::finite ? is_masked_by_data(o.term, 0) : !is_closed(o.term);
 }

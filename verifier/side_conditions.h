@@ -33,6 +33,8 @@ class SideConditions {
   void suppose_positive(solvers::TensorId tensor) { memo_[{tensor, kPositive}] = memo_[{tensor, kNonnegative}] = true; }
 
   bool is_finite(solvers::TermId term) { return finite(term); }
+  // Whether the term has a part of which nothing is known (Tensor::unknown).
+  bool has_unknown(solvers::TermId term) const;
   // The obligation as an assumption for people.
   std::string describe(const solvers::Obligation& obligation);
   // Conditions that together imply this one, without what is known anyway: of c * f * g >= 0 with f >= 0, g >= 0 is left.
