@@ -58,6 +58,8 @@ class Session {
   solvers::Z3Range& z3() { return z3_; }
   const ir::Mesh& mesh() const { return document_.plan.meshes.front(); }
   std::vector<std::string> assumptions();
+  double seconds_allowed() const;  // by the caller; infinite if there is no time-out
+  double seconds_left() const;
 
   // Equality of two terms: same normal form, or the same after unfolding definitions a few levels.
   bool prove_equal(solvers::TermId a, solvers::TermId b);
