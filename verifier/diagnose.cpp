@@ -72,6 +72,7 @@ class Search {
       if (ir::schema_of(instruction.op).family != ir::OpFamily::communication || ++collectives > 8 || exhausted()) continue;
       std::vector<Repair> other = variations(session_, i);
       std::erase_if(other, [&](const Repair& r) {
+        if (r.code == "SP0202") return !blame_.folded(instruction.inputs[0]);
         if (r.code == "SP0204") return r.term == session_.plan_run().term(instruction.inputs[0]);  // the same as no reduction
         if (r.code != "SP0203" || !r.replacement) return true;
         using Texts = std::vector<std::string>;
@@ -158,7 +159,7 @@ class Search {
   }
 
   // Runs what depends on the value, then the failed claims.
-  // `local`: give up at the first collective or root whose result still matches nothing.
+  // `local`: give up at the first root that is no better, or collective that has strayed.
   Score apply(const Repair& repair, bool local) {
     ++reruns_;
     ProgramRun& run = session_.plan_run();
@@ -171,7 +172,7 @@ class Search {
         const bool matches = blame_.folded_term(changed);
         if (blame_.folded_term(old) && !matches) ++lost;
         if (local && defined_by_collective(value) && session_.plan_run().containment().strayed(changed)) return false;
-        if (local && root_values_.count(value) != 0 && !blame_.looks_right(value, changed)) return false;
+        if (local && root_values_.count(value) != 0 && !blame_.better(value, old, changed)) return false;
         return lost <= kMaxLost && !exhausted();
       });
     } catch (const ProgramRun::RerunStopped&) {
@@ -197,7 +198,9 @@ class Search {
     ProgramRun& run = session_.plan_run();
     for (const Repair& repair : repairs) {
       if (exhausted()) break;
-      const bool was_bad = !blame_.folded(repair.value) && !repair.inserted;  // that a sum matches is evidence by itself
+      // That a sum matches is evidence by itself; where a claim waits for it, the claim decides.
+      const bool claimed = std::any_of(session_.claims().begin(), session_.claims().end(), [&](const Claim& c) { return c.value == repair.value; });
+      const bool was_bad = !blame_.folded(repair.value) && (claimed || !repair.inserted);
       const std::vector<TermId> saved = run.snapshot();
       const Score after = apply(repair, local);
       run.clear_override(repair.value);
