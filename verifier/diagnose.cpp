@@ -73,6 +73,7 @@ class Search {
       std::vector<Repair> other = variations(session_, i);
       std::erase_if(other, [&](const Repair& r) {
         if (r.code == "SP0202") return !blame_.folded(instruction.inputs[0]);
+        if (r.code == "SP0204" && r.expected == "avg") return true;  // leaving it out explains that better
         if (r.code == "SP0204") return r.term == session_.plan_run().term(instruction.inputs[0]);  // the same as no reduction
         if (r.code != "SP0203" || !r.replacement) return true;
         using Texts = std::vector<std::string>;
@@ -166,13 +167,15 @@ class Search {
     run.override_value(repair.value, repair.term);
     // A right repair does not make values unrecognisable that were recognised; a wrong one soon does.
     int lost = 0;
+    bool root_reached = false;
     try {
       run.rerun_dependents({repair.value}, [&](ir::ValueId value, TermId old, TermId changed) {
         if (value == repair.value) return true;
         const bool matches = blame_.folded_term(changed);
         if (blame_.folded_term(old) && !matches) ++lost;
-        if (local && defined_by_collective(value) && session_.plan_run().containment().strayed(changed)) return false;
+        if (local && !root_reached && defined_by_collective(value) && session_.plan_run().containment().strayed(changed)) return false;
         if (local && root_values_.count(value) != 0 && !blame_.better(value, old, changed)) return false;
+        root_reached = root_reached || root_values_.count(value) != 0;
         return lost <= kMaxLost && !exhausted();
       });
     } catch (const ProgramRun::RerunStopped&) {
