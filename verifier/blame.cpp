@@ -241,9 +241,16 @@ std::pair<std::string, std::int32_t> Blame::likeness(ValueId value) const {
   return {std::move(name), term.valid() ? session_.pool().node(term).size : 0};
 }
 
-bool Blame::looks_right(ValueId value, TermId term) {
+bool Blame::better(ValueId value, TermId old, TermId changed) {
+  const auto wrong = [&](TermId term) {
+    if (known_scale(term) && recognised_term(term)) return std::size_t{0};
+    std::size_t count = 0;
+    for (const auto& [guards, piece] : session_.plan_run().containment().pieces(term)) count += !is_padding(piece) && !(known_scale(piece) && recognised_term(piece));
+    return std::max<std::size_t>(count, 1);
+  };
+  if (wrong(changed) < wrong(old)) return true;
   const std::size_t step = definition(value);
-  return known_scale(term) && (recognised_term(term) || (step != npos && completes(session_.plan_run().steps()[step], term)));
+  return step != npos && completes(session_.plan_run().steps()[step], changed) && !completes(session_.plan_run().steps()[step], old);
 }
 
 // Values that are not fine, and whose loss reaches a failed claim.
@@ -355,7 +362,11 @@ std::size_t Blame::bad_count() {
   std::size_t count = 0;
   for (std::size_t i : bad_steps()) {
     const ir::OpFamily family = ir::schema_of(session_.plan_run().steps()[i].instruction->op).family;
-    count += family != ir::OpFamily::structure && family != ir::OpFamily::source;
+    if (family == ir::OpFamily::structure || family == ir::OpFamily::source) continue;
+    std::size_t pieces = 0;
+    for (ValueId out : session_.plan_run().steps()[i].instruction->outputs)
+      for (const auto& [guards, piece] : session_.plan_run().containment().pieces(session_.plan_run().term(out))) pieces += !folded_term(piece);
+    count += std::max<std::size_t>(pieces, 1);
   }
   return count;
 }

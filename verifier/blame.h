@@ -47,8 +47,8 @@ class Blame {
   // How many of them compute or communicate (copies do not count): falls when a repair is right.
   std::size_t bad_count();
   bool folded(ir::ValueId value);
-  // Whether the value could be right with that term, by itself.
-  bool looks_right(ir::ValueId value, solvers::TermId term);
+  // Whether `changed` leaves fewer pieces of the value unmatched than `old`, or makes it the right part of a sum.
+  bool better(ir::ValueId value, solvers::TermId old, solvers::TermId changed);
   // Whether the reference has each value in the term with the same rational factor somewhere.
   bool known_scale(solvers::TermId term);
   bool folded_term(solvers::TermId term);

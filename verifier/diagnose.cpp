@@ -30,7 +30,8 @@ constexpr std::size_t kMaxCandidates = 160;   // looked at per fault
 constexpr std::size_t kMaxRoots = 6;          // looked at per fault
 constexpr int kMaxReruns = 240;               // per fault
 constexpr int kMaxLost = 3;                   // values a hypothesis may make unrecognisable
-constexpr double kMaxSeconds = 40;            // in all, unless the caller's time-out is shorter
+constexpr double kMaxSeconds = 20;            // in all, unless the caller's time-out is shorter
+constexpr double kReserve = 0.15;             // of the caller's time
 
 struct Score {
   std::size_t failed_claims;
@@ -71,6 +72,8 @@ class Search {
       if (ir::schema_of(instruction.op).family != ir::OpFamily::communication || ++collectives > 8 || exhausted()) continue;
       std::vector<Repair> other = variations(session_, i);
       std::erase_if(other, [&](const Repair& r) {
+        if (r.code == "SP0202") return !blame_.folded(instruction.inputs[0]);
+        if (r.code == "SP0204" && r.expected == "avg") return true;  // leaving it out explains that better
         if (r.code == "SP0204") return r.term == session_.plan_run().term(instruction.inputs[0]);  // the same as no reduction
         if (r.code != "SP0203" || !r.replacement) return true;
         using Texts = std::vector<std::string>;
@@ -142,7 +145,8 @@ class Search {
   }
 
   static double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-  bool exhausted() const { return reruns_ > kMaxReruns || now() - start_ > kMaxSeconds; }
+  // Ends before the caller's time-out, so that what was found is reported.
+  bool exhausted() const { return reruns_ > kMaxReruns || now() - start_ > kMaxSeconds || session_.seconds_left() < kReserve * session_.seconds_allowed(); }
 
   Score score() {
     std::size_t failed = 0;
@@ -156,20 +160,22 @@ class Search {
   }
 
   // Runs what depends on the value, then the failed claims.
-  // `local`: give up at the first collective or root whose result still matches nothing.
+  // `local`: give up at the first root that is no better, or collective that has strayed.
   Score apply(const Repair& repair, bool local) {
     ++reruns_;
     ProgramRun& run = session_.plan_run();
     run.override_value(repair.value, repair.term);
     // A right repair does not make values unrecognisable that were recognised; a wrong one soon does.
     int lost = 0;
+    bool root_reached = false;
     try {
       run.rerun_dependents({repair.value}, [&](ir::ValueId value, TermId old, TermId changed) {
         if (value == repair.value) return true;
         const bool matches = blame_.folded_term(changed);
         if (blame_.folded_term(old) && !matches) ++lost;
-        if (local && defined_by_collective(value) && session_.plan_run().containment().strayed(changed)) return false;
-        if (local && root_values_.count(value) != 0 && !blame_.looks_right(value, changed)) return false;
+        if (local && !root_reached && defined_by_collective(value) && session_.plan_run().containment().strayed(changed)) return false;
+        if (local && root_values_.count(value) != 0 && !blame_.better(value, old, changed)) return false;
+        root_reached = root_reached || root_values_.count(value) != 0;
         return lost <= kMaxLost && !exhausted();
       });
     } catch (const ProgramRun::RerunStopped&) {
@@ -195,7 +201,9 @@ class Search {
     ProgramRun& run = session_.plan_run();
     for (const Repair& repair : repairs) {
       if (exhausted()) break;
-      const bool was_bad = !blame_.folded(repair.value) && !repair.inserted;  // that a sum matches is evidence by itself
+      // That a sum matches is evidence by itself; where a claim waits for it, the claim decides.
+      const bool claimed = std::any_of(session_.claims().begin(), session_.claims().end(), [&](const Claim& c) { return c.value == repair.value; });
+      const bool was_bad = !blame_.folded(repair.value) && (claimed || !repair.inserted);
       const std::vector<TermId> saved = run.snapshot();
       const Score after = apply(repair, local);
       run.clear_override(repair.value);
@@ -233,13 +241,63 @@ std::string cut(std::string text, std::size_t limit = 240) {
 
 const std::string& name_of(Session& session, ir::ValueId value) { return session.plan_program().value(value).name; }
 
+// A line break and the indentation of the line that the span starts on.
+std::string line_break(Session& session, ir::Span span) {
+  std::string text = "\n";
+  if (session.document().source != nullptr) {
+    const ir::LineColumn at = session.document().source->line_column(span.begin);
+    text.append(at.column > 0 ? at.column - 1 : 0, ' ');
+  }
+  return text;
+}
+
+// Instructions of the plan file that read the value, in order.
+std::vector<const ir::Instruction*> readers_of(const std::vector<ir::Instruction>& body, ir::ValueId value) {
+  std::vector<const ir::Instruction*> readers;
+  for (const ir::Instruction& i : body) {
+    if (i.op != ir::OpCode::release && std::find(i.inputs.begin(), i.inputs.end(), value) != i.inputs.end()) readers.push_back(&i);
+    if (i.region == nullptr) continue;
+    const auto inner = readers_of(i.region->body, value);
+    readers.insert(readers.end(), inner.begin(), inner.end());
+  }
+  return readers;
+}
+
+// The collective goes before the first instruction that reads the loop's result, and all read what it makes.
+std::vector<ir::Edit> edits_behind_loop(Session& session, const Repair& repair) {
+  const ir::StageProgram& stage = session.document().plan.stages.front();
+  for (const ir::PlanState& state : stage.state)
+    if (state.next == repair.value) return {};
+  for (const ir::PlanOutput& output : stage.outputs)
+    if (output.value == repair.value) return {};
+  ir::Program scratch = stage.program;
+  const ir::ValueId whole{static_cast<std::int32_t>(scratch.values.size())};
+  scratch.values.push_back(scratch.value(repair.value));
+  scratch.values.back().name += ".whole";
+  std::vector<ir::Edit> edits;
+  for (const ir::Instruction* reader : readers_of(stage.program.body, repair.value)) {
+    if (reader->region != nullptr || !reader->span.known()) return {};
+    ir::Instruction changed = *reader;
+    std::replace(changed.inputs.begin(), changed.inputs.end(), repair.value, whole);
+    std::string text = ir::instruction_json(scratch, changed);
+    if (edits.empty()) {
+      ir::Instruction collective = *repair.inserted;
+      collective.inputs = {repair.value};
+      collective.outputs = {whole};
+      text = ir::instruction_json(scratch, collective) + "," + line_break(session, reader->span) + text;
+    }
+    edits.push_back({reader->span, std::move(text)});
+  }
+  return edits;
+}
+
 // The text edit of a repair: the instruction's line rewritten, with the new collective on a line behind it.
 std::vector<ir::Edit> edits_of(Session& session, const Repair& repair) {
   const ir::Instruction& old = *session.plan_run().steps()[repair.step].instruction;
   const ir::Program& original = session.document().plan.stages.front().program;
-  const bool own_line = old.span.known() && old.op != ir::OpCode::loop &&
-                        static_cast<std::size_t>(repair.value.index) < original.values.size();
-  if (!own_line) return {};  // part of a macro or a loop's result: the message has to do
+  if (static_cast<std::size_t>(repair.value.index) >= original.values.size()) return {};  // part of a macro: the message has to do
+  if (old.op == ir::OpCode::loop) return repair.inserted ? edits_behind_loop(session, repair) : std::vector<ir::Edit>();
+  if (!old.span.known()) return {};
   if (repair.replacement) return {{old.span, ir::instruction_json(session.plan_program(), *repair.replacement)}};
   if (!repair.inserted) return {};
   // The old result becomes "<name>.partial"; the collective defines the name that everyone reads.
@@ -252,17 +310,15 @@ std::vector<ir::Edit> edits_of(Session& session, const Repair& repair) {
     if (out == repair.value) out = partial;
   ir::Instruction collective = *repair.inserted;
   collective.inputs = {partial};
-  std::string indent = "\n";
-  if (session.document().source != nullptr) {
-    const ir::LineColumn at = session.document().source->line_column(old.span.begin);
-    indent.append(at.column > 0 ? at.column - 1 : 0, ' ');
-  }
-  return {{old.span, ir::instruction_json(scratch, producer) + "," + indent + ir::instruction_json(scratch, collective)}};
+  return {{old.span, ir::instruction_json(scratch, producer) + "," + line_break(session, old.span) + ir::instruction_json(scratch, collective)}};
 }
 
 Diagnostic describe(Session& session, const Search::Finding& finding) {
   const Repair& r = finding.repair;
-  const ir::Instruction& instruction = *session.plan_run().steps()[r.step].instruction;
+  const ir::Instruction& producer = *session.plan_run().steps()[r.step].instruction;
+  // What a loop made is wrong where it is read.
+  const auto readers = producer.region == nullptr ? std::vector<const ir::Instruction*>() : readers_of(session.plan_program().body, r.value);
+  const ir::Instruction& instruction = readers.empty() ? producer : *readers.front();
   Diagnostic d;
   d.code = r.code;
   d.name = r.name;
@@ -270,7 +326,7 @@ Diagnostic describe(Session& session, const Search::Finding& finding) {
   d.subject.value = name_of(session, r.value);
   d.subject.axis = r.axis;
   d.subject.instruction = ir::describe(session.plan_program(), instruction);
-  d.labels.push_back({instruction.span, "produced here: " + r.found, true});
+  d.labels.push_back({instruction.span, (readers.empty() ? "produced here: " : "read here: ") + r.found, true});
   d.expected = r.expected;
   d.found = r.found;
   if (!instruction.source.empty()) d.notes.push_back("the plan says this is " + instruction.source);
@@ -361,21 +417,28 @@ void diagnose(Session& session, const VerifyOptions& options, Report& report) {
 
   if (failed_at_first > 0) {
     Search search(session);
-    std::map<std::string, std::size_t> groups;
-    int defects = 0;
-    while (options.suggest_fixes && failed() > 0 && defects < 4 * options.max_defects && groups.size() < static_cast<std::size_t>(options.max_defects)) {
-      if (options.progress) options.progress({"diagnosis", defects, defects + 1});
-      const auto finding = search.next();
-      if (!finding) break;
-      ++defects;
-      const Repair& r = finding->repair;
-      const std::string op(ir::schema_of(session.plan_run().steps()[r.step].instruction->op).name);
-      add_grouped(found, groups, describe(session, *finding), r.code + "|" + op + "|" + r.fix);
+    std::optional<Diagnostic> place = place_of_fault(session, search.blame());
+    try {
+      std::map<std::string, std::size_t> groups;
+      int defects = 0;
+      while (options.suggest_fixes && failed() > 0 && defects < 4 * options.max_defects && groups.size() < static_cast<std::size_t>(options.max_defects)) {
+        if (options.progress) options.progress({"diagnosis", defects, defects + 1});
+        const auto finding = search.next();
+        if (!finding) break;
+        ++defects;
+        const Repair& r = finding->repair;
+        const std::string op(ir::schema_of(session.plan_run().steps()[r.step].instruction->op).name);
+        add_grouped(found, groups, describe(session, *finding), r.code + "|" + op + "|" + r.fix);
+        place.reset();
+      }
+      if (failed() > 0 && !place) place = place_of_fault(session, search.blame());
+    } catch (const solvers::BudgetExceeded& e) {
+      if (e.what_kind != solvers::BudgetExceeded::What::time) throw;  // what was found so far is still true
     }
     if (failed() > 0) {
       for (Diagnostic& d : found)
         if (d.fix && d.fix->applicability == ir::Applicability::verified) d.fix->applicability = ir::Applicability::plausible;
-      found.push_back(place_of_fault(session, search.blame()));
+      if (place) found.push_back(*std::move(place));
     }
   }
   if (found.empty())

@@ -1,6 +1,7 @@
 #include "verifier/session.h"
 
 #include <fstream>
+#include <limits>
 #include <unistd.h>
 
 #include "ir/check.h"
@@ -43,6 +44,14 @@ Session::Session(const ir::Document& document, const VerifyOptions& options)
     state_by_role_[{state.param.empty() ? state.name : state.param, state.role}] = state.name;
   }
   for (const ir::ReferenceOutput& output : document.reference.outputs) reference_exit_[output.name] = output.value;
+}
+
+double Session::seconds_allowed() const {
+  return options_.timeout_seconds > 0 ? options_.timeout_seconds : std::numeric_limits<double>::infinity();
+}
+
+double Session::seconds_left() const {
+  return seconds_allowed() - std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
 }
 
 void Session::watch() {

@@ -57,6 +57,8 @@ class Session {
   std::vector<Claim>& claims() { return claims_; }
   solvers::Z3Range& z3() { return z3_; }
   const ir::Mesh& mesh() const { return document_.plan.meshes.front(); }
+  double seconds_allowed() const;  // by the caller; infinite if there is no time-out
+  double seconds_left() const;
 
   // Judges all side conditions met so far. Once after the reference has run, then after the claims are checked.
   struct SideConditionResult {

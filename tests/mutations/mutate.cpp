@@ -139,8 +139,10 @@ void Editor::redefine(std::string_view name, ir::OpCode op, std::vector<ir::Valu
   ir::Instruction replacement = make(op, std::move(inputs), std::move(attributes));
   ir::Instruction& instruction = at(name);
   if (instruction.outputs.size() != 1) throw NotApplicable();
+  const bool dropped = op == ir::OpCode::reshape ||
+                       (op != instruction.op && ir::schema_of(instruction.op).family == ir::OpFamily::communication);
   for (const ir::ValueId id : instruction.inputs)
-    if (op == ir::OpCode::reshape || std::count(replacement.inputs.begin(), replacement.inputs.end(), id) < std::count(instruction.inputs.begin(), instruction.inputs.end(), id))
+    if (dropped || std::count(replacement.inputs.begin(), replacement.inputs.end(), id) < std::count(instruction.inputs.begin(), instruction.inputs.end(), id))
       lost_.push_back(this->name(id));
   replacement.outputs = instruction.outputs;
   if (infer(replacement, {type(replacement.outputs[0])}).at(0) != type(replacement.outputs[0])) throw NotApplicable();
