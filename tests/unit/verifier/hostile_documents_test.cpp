@@ -25,6 +25,13 @@ std::string plan_in(const std::string& page) {
   return text.substr(begin, text.find("```", begin) - begin);
 }
 
+// Sanitizers make each check some forty times slower, and are after crashes.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int kEvery = 12;
+#else
+constexpr int kEvery = 1;
+#endif
+
 // Loops, macro ops, slices by coordinates, integer tensors, padding.
 constexpr const char* kMixed = R"({
   "shardproof": 1,
@@ -142,9 +149,10 @@ std::vector<std::string> proved_changes(const std::string& seed, int& well_forme
     if (token.text[0] == '[') lists.insert(token.text);
   }
   std::vector<std::string> proved;
+  int number = 0;
   for (const Token& token : tokens) {
     const auto replace = [&](const std::string& with) {
-      if (with == token.text) return;
+      if (with == token.text || ++number % kEvery != 0) return;
       const std::string text = std::string(seed).replace(token.begin, token.text.size(), with);
       if (check(text, well_formed)) proved.push_back(token.text + " -> " + with);
     };
@@ -190,8 +198,15 @@ class HostileDocuments : public testing::TestWithParam<Seed> {};
 TEST_P(HostileDocuments, ChangedInOneValueEndWithAVerdict) {
   int well_formed = 0;
   EXPECT_TRUE(check(GetParam().text, well_formed)) << GetParam().text;
-  EXPECT_EQ(proved_changes(GetParam().text, well_formed), GetParam().proved);
-  EXPECT_GE(well_formed, GetParam().well_formed);
+  const std::vector<std::string> proved = proved_changes(GetParam().text, well_formed);
+  if (kEvery == 1) {
+    EXPECT_EQ(proved, GetParam().proved);
+  } else {
+    for (const std::string& change : proved)
+      EXPECT_NE(std::find(GetParam().proved.begin(), GetParam().proved.end(), change), GetParam().proved.end())
+          << change;
+  }
+  EXPECT_GE(well_formed, GetParam().well_formed / kEvery / 2);
 }
 
 INSTANTIATE_TEST_SUITE_P(Plans, HostileDocuments, testing::ValuesIn(seeds()),
