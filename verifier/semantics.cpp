@@ -1,6 +1,7 @@
 #include "verifier/semantics.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "ir/check.h"
 #include "verifier/group_axes.h"
@@ -163,6 +164,52 @@ void Semantics::require_defined(const ir::Instruction& i, const Operands& operan
 
 TermId Semantics::evaluate(const ir::Instruction& i, const Operands& operands, const ir::TensorType& result) {
   require_defined(i, operands);
+  const TermId term = meaning(i, operands, result);
+  if (ir::is_integer(result.dtype) && (i.op == OpCode::cast || ir::schema_of(i.op).family == ir::OpFamily::elementwise ||
+                                       ir::schema_of(i.op).family == ir::OpFamily::contraction))
+    require_fits(i, operands, term, result.dtype);
+  return term;
+}
+
+namespace {
+
+struct Limits {
+  std::int64_t lo, hi;
+};
+
+Limits limits_of(ir::DType dtype) {
+  switch (dtype) {
+    case ir::DType::u8: return {0, 255};
+    case ir::DType::i8: return {-128, 127};
+    case ir::DType::i16: return {-32768, 32767};
+    case ir::DType::i32: return {std::numeric_limits<std::int32_t>::min(), std::numeric_limits<std::int32_t>::max()};
+    default: return {std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max()};
+  }
+}
+
+}  // namespace
+
+void Semantics::require_fits(const ir::Instruction& i, const Operands& operands, TermId term, ir::DType dtype) {
+  const Limits limits = limits_of(dtype);
+  const auto fail = [&](const std::string& found) {
+    throw SemanticsError("SP0211", "integer-overflow", "the result of `" + std::string(ir::schema_of(i.op).name) + "` may not fit " + std::string(ir::dtype_name(dtype)),
+                         "values in [" + std::to_string(limits.lo) + ", " + std::to_string(limits.hi) + "]", found);
+  };
+  pool_.by_cases_under({term}, {}, [&](const std::vector<TermId>& piece, const std::vector<TermId>& guards) {
+    if (const auto e = pool_.as_index(piece[0])) {
+      const auto [lo, hi] = pool_.bounds_under(*e, guards);
+      if (lo < limits.lo || hi > limits.hi) fail("values in [" + std::to_string(lo) + ", " + std::to_string(hi) + "]");
+    } else if (i.op != OpCode::cast) {
+      assumes_no_overflow_ = assumes_no_overflow_ || dtype != ir::DType::i64;
+    } else if (const Limits from = limits_of(operands[0].type.dtype);
+               ir::is_integer(operands[0].type.dtype) && (from.lo < limits.lo || from.hi > limits.hi)) {
+      fail("a value without known bounds");
+    }
+    return piece[0];
+  });
+}
+
+TermId Semantics::meaning(const ir::Instruction& i, const Operands& operands, const ir::TensorType& result) {
   switch (ir::schema_of(i.op).family) {
     case ir::OpFamily::source: return source(i, result);
     case ir::OpFamily::structure:

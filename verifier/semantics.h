@@ -75,6 +75,9 @@ class Semantics {
   // that depend on the value.
   const std::vector<DomainCondition>& domain_conditions() const { return domain_conditions_; }
 
+  // Whether some instruction computes with integers of less than 64 bits and without known bounds.
+  bool assumes_no_overflow() const { return assumes_no_overflow_; }
+
   // The term with element variables of `shape` replaced by `indices`.
   solvers::TermId at(solvers::TermId term, const ir::Shape& shape, const std::vector<solvers::IndexId>& indices);
   std::vector<solvers::IndexId> element_indices(const ir::Shape& shape);
@@ -84,6 +87,8 @@ class Semantics {
 
  private:
   using Operands = std::vector<Denotation>;
+  solvers::TermId meaning(const ir::Instruction& i, const Operands& operands, const ir::TensorType& result);
+  void require_fits(const ir::Instruction& i, const Operands& operands, solvers::TermId term, ir::DType dtype);
   void require_defined(const ir::Instruction& i, const Operands& operands);
   void require(const ir::Instruction& i, solvers::Obligation condition);
   void require_finite(const ir::Instruction& i, const Denotation& operand);
@@ -104,6 +109,7 @@ class Semantics {
   SideConditions conditions_;
   std::vector<DomainCondition> domain_conditions_;
   std::set<solvers::Obligation> seen_conditions_;
+  bool assumes_no_overflow_ = false;
   const ir::Mesh* mesh_;
   std::vector<solvers::VarId> coordinates_;
   std::map<std::string, solvers::VarId> loops_;

@@ -43,6 +43,8 @@ Session::SideConditionResult Session::judge_side_conditions() {
   for (const ir::ReferenceInput& input : document_.reference.inputs)
     if (input.below > 0)
       result.assumptions.push_back("every element of `" + reference_program_.value(input.value).name + "` is in [0, " + std::to_string(input.below) + ")");
+  if (reference_semantics_->assumes_no_overflow() || plan_semantics_->assumes_no_overflow())
+    result.assumptions.push_back("integers without declared bounds do not overflow");
 
   const std::vector<Obligation> used = pool_.obligations();  // a copy: judging may record more
   std::vector<DomainCondition> of_reference = reference_semantics_->domain_conditions(), of_plan = plan_semantics_->domain_conditions();

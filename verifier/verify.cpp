@@ -118,6 +118,12 @@ Report verify(const ir::Document& document, const VerifyOptions& options) {
     where = "judging side conditions";
     const Session::SideConditionResult conditions = session.judge_side_conditions();
     report.assumptions = conditions.assumptions;
+    if (session.claims().empty()) {
+      report.verdict = Verdict::invalid;
+      report.diagnostics.push_back(ir::make_error("SP0120", "vacuous", "the reference has no state and no outputs, so the plan claims nothing", {},
+                                                  "a `next` of a state, or an output", "none"));
+      return finish();
+    }
     where = "looking for the cause";
     diagnose(session, options, report);
     if (report.verdict == Verdict::equivalent && !conditions.unmet.empty()) needs_more(report, conditions.unmet, options.assume_defined);
