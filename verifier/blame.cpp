@@ -122,9 +122,36 @@ TermId Blame::within_shapes(TermId term) {
   return result;
 }
 
+// What is looked up where: rank of the tensor, dimension, table of indices, and the offset added to what the table says.
+void Blame::lookups(TermId term, Lookups& found) {
+  solvers::TermPool& pool = session_.pool();
+  for (const solvers::Monomial& m : pool.monomials_of(term)) {
+    for (const solvers::Factor& f : m.factors) {
+      const solvers::TermNode& n = pool.node(f.term);
+      for (std::size_t d = 0; n.kind == solvers::TermKind::access && d < n.indices.size(); ++d) {
+        const solvers::IndexNode& index = pool.index(n.indices[d]);
+        for (const auto& [atom, unused] : index.terms)
+          if (pool.atom(atom).kind == solvers::AtomKind::load) found.insert({n.indices.size(), d, pool.atom(atom).tensor, index.constant});
+      }
+    }
+  }
+}
+
+bool Blame::known_lookups(TermId term) {
+  if (!lookups_read_) {
+    lookups_read_ = true;
+    for (TermId t : session_.reference_run().terms())
+      if (t.valid()) lookups(t, reference_lookups_);
+  }
+  Lookups own;
+  lookups(term, own);
+  return std::includes(reference_lookups_.begin(), reference_lookups_.end(), own.begin(), own.end());
+}
+
 // Whether the term matches; of scalars, whose products match whatever they are, also each summand as a whole.
 bool Blame::recognised_term(TermId term) {
   if (!folded_term(term)) return false;
+  if (term.valid() && !known_lookups(term)) return false;
   return !term.valid() || session_.pool().node(term).free.value != 0 || session_.pool().as_constant(term) || sums_match(term);
 }
 
@@ -416,7 +443,7 @@ std::optional<Suspect> Blame::misplaced() {
 }
 
 // A right value that nothing reads: where it should have been read is near.
-std::optional<Suspect> Blame::unused() {
+std::optional<Suspect> Blame::unused(bool only_read_by_reference) {
   const std::vector<Step>& steps = session_.plan_run().steps();
   std::vector<int> uses(session_.plan_program().values.size());
   for (const Step& step : steps) {
@@ -435,9 +462,27 @@ std::optional<Suspect> Blame::unused() {
     const bool copy = family == ir::OpFamily::structure || instruction.op == ir::OpCode::cast;
     if (copy && (instruction.inputs.size() != 1 || definition(instruction.inputs[0]) == npos || uses[static_cast<std::size_t>(instruction.inputs[0].index)] > 1))
       continue;
+    if (only_read_by_reference && !reference_reads(session_.plan_run().term(out))) continue;
     return Suspect{i, out, Suspect::Why::unused};
   }
   return std::nullopt;
+}
+
+// Whether the reference computes something from the reference value that the term is.
+bool Blame::reference_reads(TermId term) {
+  const std::vector<solvers::TensorId> own = session_.folder().atoms_in(term);
+  if (own.size() != 1 || !folded_term(term)) return false;
+  const std::function<bool(const std::vector<ir::Instruction>&)> reads = [&](const std::vector<ir::Instruction>& body) {
+    for (const ir::Instruction& i : body) {
+      if (i.region != nullptr && reads(i.region->body)) return true;
+      for (ValueId v : i.inputs) {
+        const TermId t = session_.reference_run().term(v);
+        if (t.valid() && session_.folder().atoms_in(t) == own) return true;
+      }
+    }
+    return false;
+  };
+  return reads(session_.reference_program().body);
 }
 
 // In a sum most of whose summands are reference values: where the tensors in the others come from.
@@ -452,6 +497,7 @@ std::optional<Suspect> Blame::odd_summand(const Suspect& root) {
   }
   if (right.empty()) return std::nullopt;
   for (solvers::TensorId t : right) odd.erase(t);
+  std::erase_if(odd, [&](solvers::TensorId t) { return pool.tensor(t).shape.empty(); });
   if (odd.empty()) return std::nullopt;
   const auto mentions = [&](ValueId v) {
     const TermId term = session_.plan_run().term(v);
@@ -493,8 +539,8 @@ std::optional<Suspect> Blame::first_suspect() {
   }
   const std::optional<Suspect> copy = misplaced();
   if (copy && (!first || copy->step < first->step)) first = copy;
-  if (!first || first->why == Suspect::Why::misplaced || session_.plan_program().value(first->value).type.shape.empty())
-    if (const auto dead = unused()) return dead;
+  const bool any = !first || first->why == Suspect::Why::misplaced || session_.plan_program().value(first->value).type.shape.empty();
+  if (const auto dead = unused(!any)) return dead;
   if (first)
     if (const auto odd = rescaled_before(first->step)) return odd;
   if (first && first->why == Suspect::Why::unmatched && session_.plan_program().value(first->value).type.shape.empty())
