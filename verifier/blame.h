@@ -28,6 +28,9 @@ struct Suspect {
   Why why = Why::unmatched;
 };
 
+// Parts of a sum can be moved and added up; anything else takes them for the sum.
+bool passes_parts(ir::OpCode op);
+
 class Blame {
  public:
   explicit Blame(Session& session);
