@@ -99,6 +99,7 @@ TermId TermPool::apply_plain(Function function, const std::vector<TermId>& a) {
       break;
     }
     case Function::power:
+      if (a[0] == one_) return one_;
       if (const auto c = as_constant(a[1]); c && c->is_integer() && c->num >= -8 && c->num <= 8) return integer_power(a[0], c->num);
       break;
     default: break;

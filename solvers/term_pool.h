@@ -276,6 +276,8 @@ class TermPool {
 
   // --- side conditions used so far
   const std::vector<Obligation>& obligations() const { return obligations_; }
+  // Returns them and forgets them: what is required again is recorded again.
+  std::vector<Obligation> take_obligations();
   void require(Obligation::Kind kind, TermId term);
 
   std::string to_string(IndexId e) const;

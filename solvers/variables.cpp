@@ -118,6 +118,11 @@ TensorId TermPool::new_tensor(Tensor tensor) {
   return id;
 }
 
+std::vector<Obligation> TermPool::take_obligations() {
+  obligation_seen_.clear();
+  return std::exchange(obligations_, {});
+}
+
 void TermPool::require(Obligation::Kind kind, TermId term) {
   const Obligation obligation{kind, term};
   if (obligation_seen_.try_emplace(obligation, true).second) obligations_.push_back(obligation);

@@ -151,7 +151,13 @@ Bound Bindings::fused(const std::vector<ir::FusedPart>& parts, std::int64_t axis
 }
 
 Bound Bindings::member(const ir::BufferMember& m, const std::string& role, IndexId flat, const ReferenceValue& reference) {
-  if (!m.fused.empty()) return fused(m.fused, m.fuse_axis, role.empty() ? "param" : role, flat, reference);
+  if (!m.placement.partial.empty())
+    throw SemanticsError("SP0905", "unsupported", "a member of a buffer that is partial over a mesh axis has no term yet");
+  if (!m.fused.empty()) {
+    Bound result = fused(m.fused, m.fuse_axis, role.empty() ? "param" : role, flat, reference);
+    result.care = pool_.mul(result.care, owner_guard(m.placement));
+    return result;
+  }
   const std::string name = state_of_(m.param, role.empty() ? "param" : role);
   return place(reference(name), m.placement, unflatten(pool_, flat, local_digit_sizes(m.placement)));
 }

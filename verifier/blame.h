@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -26,6 +27,9 @@ struct Suspect {
   ir::ValueId value;
   Why why = Why::unmatched;
 };
+
+// Parts of a sum can be moved and added up; anything else takes them for the sum.
+bool passes_parts(ir::OpCode op);
 
 class Blame {
  public:
@@ -63,7 +67,11 @@ class Blame {
   bool sums_match(solvers::TermId term);
   std::optional<Suspect> misplaced();
   std::optional<Suspect> rescaled_before(std::size_t step);
-  std::optional<Suspect> unused();
+  std::optional<Suspect> unused(bool only_read_by_reference);
+  bool reference_reads(solvers::TermId term);
+  using Lookups = std::set<std::tuple<std::size_t, std::size_t, solvers::TensorId, std::int64_t>>;
+  void lookups(solvers::TermId term, Lookups& found);
+  bool known_lookups(solvers::TermId term);
   std::optional<Suspect> odd_summand(const Suspect& root);
   bool is_padding(solvers::TermId term);
   solvers::TermId within_shapes(solvers::TermId term);
@@ -73,6 +81,8 @@ class Blame {
   Session& session_;
   std::vector<std::size_t> definition_;
   std::map<solvers::TermId, bool> completes_;
+  Lookups reference_lookups_;
+  bool lookups_read_ = false;
   std::vector<bool> part_;                       // by value, as of the last bad_values()
   std::vector<solvers::TermId> markers_;         // symbols that tell pieces apart
   std::set<solvers::TermId> reference_scalars_;  // and summands of scalars

@@ -32,6 +32,10 @@ std::vector<VarId> ProgramRun::scope_of(const ir::TensorType& type) {
   return variables;
 }
 
+bool ProgramRun::is_finite(ValueId value) {
+  return infinities_[static_cast<std::size_t>(value.index)] == Infinity::none || SideConditions(folder_.atoms()).is_finite(term(value));
+}
+
 TermId ProgramRun::opaque(const std::string& name, const ir::TensorType& type) {
   solvers::Tensor tensor{name, {}, false, 0};
   std::vector<IndexId> indices;
@@ -140,7 +144,8 @@ void ProgramRun::run_body(const std::vector<Instruction>& body) {
 }
 
 void ProgramRun::run_instruction(const Instruction& instruction) {
-  SHARDPROOF_CHECK(instruction.outputs.size() == 1);
+  if (instruction.outputs.size() != 1)
+    throw SemanticsError("SP0905", "unsupported", "the prover has no rule for `" + std::string(ir::schema_of(instruction.op).name) + "` yet");
   const ValueId out = instruction.outputs[0];
   const ir::Value& value = program_.value(out);
   for (ValueId in : instruction.inputs) {
@@ -275,9 +280,13 @@ void ProgramRun::finish_loop(const Instruction& instruction, VarId index, const 
       continue;
     const ir::Value& value = program_.value(carry.result);
     try {
-      for (const ValueId v : {carry.init, carry.next})
+      for (const ValueId v : {carry.init, carry.next}) {
+        if (is_pending(v))
+          throw SemanticsError("SP0402", "use-before-ready", "`" + program_.value(v).name + "` is carried by a loop before the wait of the collective that produces it",
+                               "a `wait` before", "a direct use");
         if (infinities_[static_cast<std::size_t>(v.index)] != Infinity::none)
           throw SemanticsError("SP0905", "unsupported", "a loop carries `" + program_.value(v).name + "`, which may be minus infinity");
+      }
       const TermId next = term(carry.next);
       const TermId step = pool_.sub(next, term(carry.argument));
       TermId result;

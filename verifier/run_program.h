@@ -40,6 +40,10 @@ class ProgramRun {
   ProgramRun(Side side, solvers::Folder& folder, Semantics& semantics, const ir::Program& program);
 
   void set(ir::ValueId value, solvers::TermId term) { terms_[static_cast<std::size_t>(value.index)] = term; }
+  // Whether the value is a real number everywhere; else some of its elements may be minus infinity.
+  bool is_finite(ir::ValueId value);
+  // Whether it is the result of a collective that no `wait` has ended.
+  bool is_pending(ir::ValueId value) const { return pending_[static_cast<std::size_t>(value.index)]; }
   solvers::TermId term(ir::ValueId value) const { return terms_[static_cast<std::size_t>(value.index)]; }
   const std::vector<solvers::TermId>& terms() const { return terms_; }
 

@@ -140,10 +140,7 @@ void Semantics::require_defined(const ir::Instruction& i, const Operands& operan
   for (std::size_t k = 0; k < operands.size(); ++k)
     if (!takes_infinity(i, k)) require_finite(i, operands[k]);
   const auto require_of = [&](TermId operand, std::initializer_list<Kind> kinds) {
-    pool_.by_cases({operand}, [&](const std::vector<TermId>& piece) {
-      for (const Kind kind : kinds) require(i, {kind, piece[0]});
-      return piece[0];
-    });
+    for (const Kind kind : kinds) require(i, {kind, operand});
   };
   switch (i.op) {
     case OpCode::div: return require_of(operands[1].term, {Kind::nonzero});

@@ -40,10 +40,13 @@ Session::Session(const ir::Document& document, const VerifyOptions& options)
     reference_entry_[reference_program_.value(input.value).name] = input.value;
   for (const ir::ReferenceState& state : document.reference.state) {
     reference_entry_[state.name] = state.value;
-    reference_exit_[state.name] = state.next;
-    state_by_role_[{state.param.empty() ? state.name : state.param, state.role}] = state.name;
+    states_on_exit_[state.name] = state.next;
+    if (!state.param.empty()) state_by_role_.try_emplace({state.param, state.role}, state.name);
   }
-  for (const ir::ReferenceOutput& output : document.reference.outputs) reference_exit_[output.name] = output.value;
+  // An output is known by its name, and also by that of the value it shows (ir::ReferenceIndex has the same order).
+  for (const ir::ReferenceOutput& output : document.reference.outputs) outputs_.try_emplace(output.name, output.value);
+  for (const ir::ReferenceOutput& output : document.reference.outputs)
+    outputs_.try_emplace(reference_program_.value(output.value).name, output.value);
 }
 
 double Session::seconds_allowed() const {
@@ -81,9 +84,10 @@ Denotation Session::reference_entry(const std::string& name) const {
   return {reference_run_->term(it->second), reference_program_.value(it->second).type};
 }
 
-Denotation Session::reference_exit(const std::string& name) const {
-  const auto it = reference_exit_.find(name);
-  SHARDPROOF_CHECK(it != reference_exit_.end());
+Denotation Session::reference_exit(Claim::Kind kind, const std::string& name) const {
+  const auto& names = kind == Claim::Kind::state ? states_on_exit_ : outputs_;
+  const auto it = names.find(name);
+  SHARDPROOF_CHECK(it != names.end());
   return {reference_run_->term(it->second), reference_program_.value(it->second).type};
 }
 
@@ -103,7 +107,12 @@ void Session::run_reference() {
   for (const ir::ReferenceState& state : document_.reference.state) enter(state.value, 0);
   const auto total = static_cast<std::int64_t>(reference_program_.body.size());
   reference_run_->run([&](std::int64_t done) { report("reference", done, total); });
-  reference_obligations_ = pool_.obligations().size();
+  reference_obligations_ = pool_.take_obligations();
+  // A state is a real number on entry, so the step has to leave one.
+  for (const ir::ReferenceState& state : document_.reference.state)
+    if (!reference_run_->is_finite(state.next))
+      throw SemanticsError("SP0905", "unsupported", "state `" + state.name + "` may become minus infinity in the reference",
+                           "a real number after each step", "masked scores");
 }
 
 void Session::bind_inputs() {
@@ -162,9 +171,12 @@ void Session::check_claims() {
     c.value = value;
     c.binding = &binding;
     c.span = span;
-    const Bound bound = bindings_->bind(binding, plan_program_.value(value).type, [this](const std::string& n) { return reference_exit(n); });
+    const Bound bound = bindings_->bind(binding, plan_program_.value(value).type, [&](const std::string& n) { return reference_exit(kind, n); });
     c.care = bound.care;
     c.expected = pool_.mul(bound.care, bound.term);
+    if (plan_run_->is_pending(value))
+      throw SemanticsError("SP0402", "use-before-ready", "`" + plan_program_.value(value).name + "` is the result of the step before the wait of the collective that produces it",
+                           "a `wait` at the end of the step at the latest", "no `wait`");
     claims_.push_back(std::move(c));
     claims_.back().proved = check_claim(claims_.back());
   };

@@ -77,13 +77,14 @@ class Session {
   bool prove_equal(solvers::TermId a, solvers::TermId b);
 
  private:
-  std::set<solvers::TensorId> kept_nonnegative();
+  SideConditions conditions_with(const std::set<solvers::TensorId>& nonnegative);
+  std::set<solvers::TensorId> kept_nonnegative(const std::vector<solvers::Obligation>& needed);
   std::set<solvers::TensorId> inputs_of_reference();  // and states; real numbers
   bool equal_by_cases(solvers::TermId a, solvers::TermId b, const std::vector<solvers::TermId>& guards, int depth);
   void watch();
   void bind_inputs();
   Denotation reference_entry(const std::string& name) const;  // inputs and states on entry
-  Denotation reference_exit(const std::string& name) const;   // states on exit, outputs
+  Denotation reference_exit(Claim::Kind kind, const std::string& name) const;
   std::string state_of(const std::string& param, const std::string& role) const;
   solvers::TermId apply_partial(const ir::Placement& placement, solvers::TermId term);
   void report(const std::string& phase, std::int64_t done, std::int64_t total) const;
@@ -104,11 +105,11 @@ class Session {
   std::unique_ptr<ProgramRun> reference_run_;
   std::unique_ptr<ProgramRun> plan_run_;
   std::unordered_map<std::string, ir::ValueId> reference_entry_;
-  std::unordered_map<std::string, ir::ValueId> reference_exit_;
+  std::unordered_map<std::string, ir::ValueId> states_on_exit_, outputs_;
   std::map<std::pair<std::string, std::string>, std::string> state_by_role_;
   std::vector<Claim> claims_;
   std::set<solvers::TensorId> paddings_;       // arbitrary elements of plan inputs
-  std::size_t reference_obligations_ = 0;      // the first of the pool's that the reference recorded
+  std::vector<solvers::Obligation> reference_obligations_;  // of rewrites
 };
 
 }  // namespace shardproof::verifier

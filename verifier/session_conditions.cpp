@@ -1,6 +1,7 @@
 // Side conditions of a whole verification. A condition of the reference that is not discharged is an assumption about
 // its inputs; the plan must be defined wherever the reference is, so it may rest on those assumptions and no others.
 #include <algorithm>
+#include <optional>
 
 #include "verifier/session.h"
 #include "verifier/side_conditions.h"
@@ -11,23 +12,45 @@ using solvers::Obligation;
 using solvers::TensorId;
 using solvers::TermId;
 
-// The largest set of states for which "all elements are >= 0" is an invariant of the step (second moments of Adam).
-std::set<TensorId> Session::kept_nonnegative() {
+SideConditions Session::conditions_with(const std::set<TensorId>& nonnegative) {
+  SideConditions conditions(atoms_);
+  for (const auto& [key, tensor] : literals_) conditions.know_literal(tensor, key.first.empty());
+  for (const TensorId tensor : nonnegative) conditions.suppose_nonnegative(tensor);
+  return conditions;
+}
+
+// States of which "all elements are >= 0" is an invariant of the step (second moments of Adam), and no more of them than
+// discharging the conditions takes: a premise must not say anything about other tensors.
+std::set<TensorId> Session::kept_nonnegative(const std::vector<Obligation>& needed) {
   std::map<TensorId, TermId> next;
   for (const ir::ReferenceState& state : document_.reference.state) {
     const solvers::TermNode& entry = pool_.node(reference_run_->term(state.value));
     if (entry.kind == solvers::TermKind::access) next[entry.tensor] = reference_run_->term(state.next);
   }
+  std::set<TensorId> largest;
   for (;;) {
-    SideConditions conditions(atoms_);
-    for (const auto& [tensor, term] : next) conditions.suppose_nonnegative(tensor);
-    const std::size_t before = next.size();
+    largest.clear();
+    for (const auto& [tensor, term] : next) largest.insert(tensor);
+    SideConditions conditions = conditions_with(largest);
     std::erase_if(next, [&](const auto& entry) { return !conditions.holds({Obligation::Kind::nonnegative, entry.second}); });
-    if (next.size() == before) break;
+    if (next.size() == largest.size()) break;
   }
-  std::set<TensorId> result;
-  for (const auto& [tensor, term] : next) result.insert(tensor);
-  return result;
+  std::vector<Obligation> helped;
+  SideConditions conditions = conditions_with(largest);
+  for (const Obligation& o : needed)
+    if (conditions.holds(o)) helped.push_back(o);
+  std::set<TensorId> kept, asked;
+  for (std::vector<Obligation> open = std::move(helped); !open.empty();) {
+    SideConditions tracing = conditions_with(largest);
+    for (const Obligation& o : open) tracing.holds(o);
+    kept.insert(tracing.premises_used().begin(), tracing.premises_used().end());
+    open.clear();
+    for (const TensorId tensor : kept)
+      if (asked.insert(tensor).second) open.push_back({Obligation::Kind::nonnegative, next.at(tensor)});
+  }
+  SideConditions check = conditions_with(kept);
+  const bool closed = std::all_of(kept.begin(), kept.end(), [&](TensorId t) { return check.holds({Obligation::Kind::nonnegative, next.at(t)}); });
+  return closed ? kept : std::set<TensorId>{};
 }
 
 std::set<TensorId> Session::inputs_of_reference() {
@@ -46,69 +69,66 @@ Session::SideConditionResult Session::judge_side_conditions() {
   if (reference_semantics_->assumes_no_overflow() || plan_semantics_->assumes_no_overflow())
     result.assumptions.push_back("integers without declared bounds do not overflow");
 
-  const std::vector<Obligation> used = pool_.obligations();  // a copy: judging may record more
+  // What the reference needs to be defined is a premise; what rewrites of its terms used must follow from that.
   std::vector<DomainCondition> of_reference = reference_semantics_->domain_conditions(), of_plan = plan_semantics_->domain_conditions();
-  // Arbitrary elements may be out of any domain, as long as no result depends on them; a rewrite must not rest on them.
+  std::vector<DomainCondition> of_rewrites;
+  for (const Obligation& o : reference_obligations_) of_rewrites.push_back({o, {}});
+  // Arbitrary elements may be out of any domain (ProgramRun sees to it that no result depends on them); a rewrite
+  // must not rest on them.
   std::erase_if(of_plan, [&](const DomainCondition& c) { return plan_run_->mentions(c.obligation.term, paddings_); });
-  for (std::size_t i = 0; i < used.size(); ++i) (i < reference_obligations_ ? of_reference : of_plan).push_back({used[i], {}});
+  for (const Obligation& o : pool_.obligations()) of_plan.push_back({o, {}});
 
   // Answers are remembered, so each new premise starts afresh.
-  std::optional<SideConditions> conditions(std::in_place, atoms_);
-  const auto open = [&](std::vector<DomainCondition>& list) {
+  std::optional<SideConditions> conditions(conditions_with({}));
+  const auto discharge = [&](std::vector<DomainCondition>& list) {
     std::erase_if(list, [&](const DomainCondition& c) { return conditions->holds(c.obligation); });
   };
-  const auto leaves = [&] {
-    std::set<Obligation> all;
-    for (const DomainCondition& c : of_reference)
-      for (const Obligation& o : conditions->reduced(c.obligation)) all.insert(o);
-    return all;
-  };
-  open(of_reference);
-  open(of_plan);
-  std::set<TensorId> kept;
-  const std::set<Obligation> without_invariant = leaves();
-  if (!without_invariant.empty()) {
-    kept = kept_nonnegative();
-    conditions.emplace(atoms_);
-    for (const TensorId tensor : kept) conditions->suppose_nonnegative(tensor);
-    if (leaves() == without_invariant) {
-      kept.clear();
-      conditions.emplace(atoms_);
-    } else {
-      std::string text = "every element of `" + pool_.tensor(*kept.begin()).name + "`";
-      if (kept.size() > 1) text += " and of " + std::to_string(kept.size() - 1) + " other states";
-      result.assumptions.push_back(text + " is not negative at the start (each step keeps that)");
-      open(of_reference);
-    }
+  discharge(of_reference);
+  std::vector<Obligation> needed;
+  for (const DomainCondition& c : of_reference) needed.push_back(c.obligation);
+  const std::set<TensorId> kept = needed.empty() ? std::set<TensorId>{} : kept_nonnegative(needed);
+  if (!kept.empty()) {
+    std::string text = "every element of `" + pool_.tensor(*kept.begin()).name + "`";
+    if (kept.size() == 2) text += " and of `" + pool_.tensor(*kept.rbegin()).name + "`";
+    if (kept.size() > 2) text += " and of " + std::to_string(kept.size() - 1) + " other states";
+    result.assumptions.push_back(text + " is not negative at the start (each step keeps that)");
+    conditions.emplace(conditions_with(kept));
+    discharge(of_reference);
   }
-  std::set<std::string> listed;
   const auto fail = [&](std::vector<SideConditionResult::Failure>& failures, const DomainCondition& c) {
-    const std::string text = conditions->describe(c.obligation);
-    if (listed.insert(text).second)
-      failures.push_back({text, c.span, conditions->depends_on_data(c.obligation) && !conditions->refuted(c.obligation)});
+    const bool may_hold = conditions->depends_on_data(c.obligation) && !conditions->refuted(c.obligation);
+    failures.push_back({conditions->describe(c.obligation), c.span, may_hold});
   };
   // Premises that hold together for some inputs, here for all that are positive, are no contradiction.
-  SideConditions if_positive(atoms_);
+  SideConditions if_positive = conditions_with({});
   for (const TensorId tensor : inputs_of_reference()) if_positive.suppose_positive(tensor);
-  std::vector<Obligation> assumed;
+  std::set<std::string> listed;
+  const auto assume = [&](const Obligation& o) {
+    for (const Obligation& part : conditions->reduced(o)) {
+      std::string text = conditions->describe(part);
+      if (!if_positive.holds(part)) text += " (no inputs were found that satisfy it)";
+      if (listed.insert(text).second) result.assumptions.push_back(text);
+    }
+  };
+  std::vector<Obligation> premises;
   for (const DomainCondition& c : of_reference) {
     if (conditions->refuted(c.obligation)) {
       fail(result.contradictions, c);
     } else if (!conditions->depends_on_data(c.obligation)) {
       fail(result.unmet, c);
     } else {
-      for (const Obligation& o : conditions->reduced(c.obligation)) {
-        assumed.push_back(o);
-        std::string text = conditions->describe(o);
-        if (!if_positive.holds(o)) text += " (no inputs were found that satisfy it)";
-        if (listed.insert(text).second) result.assumptions.push_back(text);
-      }
+      premises.push_back(c.obligation);
+      assume(c.obligation);
     }
   }
-  conditions.emplace(atoms_);
-  for (const TensorId tensor : kept) conditions->suppose_nonnegative(tensor);
-  for (const Obligation& o : assumed) conditions->suppose(o);
-  open(of_plan);
+  conditions.emplace(conditions_with(kept));
+  for (const Obligation& o : premises) conditions->suppose(o);
+  discharge(of_rewrites);
+  for (const DomainCondition& c : of_rewrites) {
+    if (conditions->depends_on_data(c.obligation) && !conditions->refuted(c.obligation)) assume(c.obligation);
+    else fail(result.unmet, c);
+  }
+  discharge(of_plan);
   for (const DomainCondition& c : of_plan) fail(result.unmet, c);
   return result;
 }

@@ -32,8 +32,21 @@ bool has_load(const TermPool& pool, IndexId e) {
 }
 }  // namespace
 
+// A condition on a piecewise term is one on each piece.
 bool SideConditions::holds(const Obligation& o) {
   if (premises_.count(o) != 0) return true;
+  if (!pool_.guard_form(o.term)) return holds_for(o);
+  bool all = true;
+  pool_.by_cases({o.term}, [&](const std::vector<TermId>& piece) {
+    all = all && holds_for({o.kind, piece[0]});
+    return piece[0];
+  });
+  return all;
+}
+
+bool SideConditions::holds_for(const Obligation& o) {
+  if (premises_.count(o) != 0) return true;
+  if (const auto pattern = pattern_of(o, false); pattern && patterns_.count(*pattern) != 0) return true;
   switch (o.kind) {
     case Obligation::Kind::nonzero: return nonzero(o.term);
     case Obligation::Kind::nonnegative: return nonnegative(o.term);
@@ -86,7 +99,7 @@ bool SideConditions::is_masked_by_data(TermId term, int depth) {
 bool SideConditions::is_closed(TermId term) const {
   const TermNode& n = pool_.node(term);
   switch (n.kind) {
-    case TermKind::access: return false;
+    case TermKind::access: return literals_.count(n.tensor) != 0;
     case TermKind::range:
     case TermKind::index_value: return !has_load(pool_, n.form);
     default: break;
@@ -99,33 +112,42 @@ bool SideConditions::is_closed(TermId term) const {
   return n.kind != TermKind::reduce || is_closed(n.body);
 }
 
-std::optional<solvers::TensorId> SideConditions::whole_tensor(TermId term, bool any_sign) const {
-  const std::vector<Monomial> monomials = pool_.monomials_of(term);
-  if (monomials.size() != 1 || monomials[0].factors.size() != 1 || monomials[0].factors[0].power != 1) return std::nullopt;
-  if (!any_sign && ir::sign(monomials[0].coefficient) < 0) return std::nullopt;
-  const TermNode& access = pool_.node(monomials[0].factors[0].term);
-  if (access.kind != TermKind::access) return std::nullopt;
+bool SideConditions::is_whole(const TermNode& access) const {
   const std::vector<std::int64_t>& shape = pool_.tensor(access.tensor).shape;
   std::set<VarId> used;
   for (std::size_t d = 0; d < shape.size(); ++d) {
     if (shape[d] == 1) continue;
     const solvers::IndexNode& index = pool_.index(access.indices[d]);
-    if (index.constant != 0 || index.terms.size() != 1 || index.terms[0].second != 1) return std::nullopt;
+    if (index.constant != 0 || index.terms.size() != 1 || index.terms[0].second != 1) return false;
     const solvers::IndexAtom& atom = pool_.atom(index.terms[0].first);
-    if (atom.kind != solvers::AtomKind::variable || pool_.var(atom.var).extent != shape[d] || !used.insert(atom.var).second) return std::nullopt;
+    if (atom.kind != solvers::AtomKind::variable || pool_.var(atom.var).extent != shape[d] || !used.insert(atom.var).second) return false;
   }
-  return access.tensor;
+  return true;
+}
+
+std::optional<SideConditions::Pattern> SideConditions::pattern_of(const Obligation& o, bool whole) const {
+  const std::vector<Monomial> monomials = pool_.monomials_of(o.term);
+  if (o.kind == Obligation::Kind::finite || monomials.size() != 1) return std::nullopt;
+  if (o.kind == Obligation::Kind::nonnegative && ir::sign(monomials[0].coefficient) < 0) return std::nullopt;
+  const Factor* tensor = nullptr;
+  std::vector<Factor> scalars;
+  for (const Factor& f : monomials[0].factors) {
+    const TermNode& n = pool_.node(f.term);
+    if (n.kind != TermKind::access || (!n.indices.empty() && tensor != nullptr)) return std::nullopt;
+    if (n.indices.empty()) scalars.push_back(f);
+    else tensor = &f;
+  }
+  if (tensor == nullptr || (whole && !is_whole(pool_.node(tensor->term)))) return std::nullopt;
+  return Pattern(o.kind, pool_.node(tensor->term).tensor, tensor->power, scalars);
 }
 
 void SideConditions::suppose(const Obligation& o) {
   premises_.insert(o);
-  const auto tensor = whole_tensor(o.term, o.kind != Obligation::Kind::nonnegative);
-  if (!tensor) return;
-  switch (o.kind) {
-    case Obligation::Kind::nonzero: memo_[{*tensor, kNonzero}] = true; break;
-    case Obligation::Kind::nonnegative: memo_[{*tensor, kNonnegative}] = true; break;
-    case Obligation::Kind::finite: memo_[{*tensor, kAboveMinusInfinity}] = memo_[{*tensor, kBelowInfinity}] = true; break;
-  }
+  const auto pattern = pattern_of(o, true);
+  if (!pattern) return;
+  patterns_.insert(*pattern);
+  const auto& [kind, tensor, power, scalars] = *pattern;
+  if (power == 1 && scalars.empty()) memo_[{tensor, kind == Obligation::Kind::nonzero ? kNonzero : kNonnegative}] = true;
 }
 
 bool SideConditions::nonzero(TermId term) {
@@ -142,16 +164,16 @@ bool SideConditions::nonzero(TermId term) {
 
 std::vector<Obligation> SideConditions::reduced(const Obligation& o) {
   const std::vector<Monomial> monomials = pool_.monomials_of(o.term);
-  if (o.kind == Obligation::Kind::finite || monomials.size() != 1) return {o};
-  const bool sign_matters = o.kind == Obligation::Kind::nonnegative;
-  if (sign_matters && ir::sign(monomials[0].coefficient) < 0) return {o};
-  std::vector<Obligation> result;
+  if (o.kind == Obligation::Kind::finite || monomials.size() != 1 || pool_.guard_form(o.term)) return {o};
+  std::vector<Obligation> parts;
+  std::vector<Factor> rest;
   for (const Factor& f : monomials[0].factors) {
-    if (pool_.is_guard(f.term)) return {o};
-    const Obligation of_factor{o.kind, f.term};
-    if (!holds(of_factor) && !(sign_matters && f.power % 2 == 0)) result.push_back(of_factor);
+    if (holds({o.kind, f.term})) continue;
+    rest.push_back(f);
+    parts.push_back({Obligation::Kind::nonzero, f.term});
   }
-  return result;
+  if (o.kind == Obligation::Kind::nonzero) return parts;
+  return {{o.kind, pool_.product(rest, ir::Rational(ir::sign(monomials[0].coefficient)))}};
 }
 
 std::string SideConditions::describe(const Obligation& o) {
@@ -302,6 +324,10 @@ bool SideConditions::nonnegative(TermId term, int depth) {
       }
       return true;
     case TermKind::access: {
+      if (supposed_nonnegative_.count(n.tensor) != 0) {
+        premises_used_.insert(n.tensor);
+        return true;
+      }
       const auto key = std::pair(n.tensor, kNonnegative);
       if (auto it = memo_.find(key); it != memo_.end()) return it->second;
       const TermId definition = atoms_.definition(n.tensor);

@@ -12,6 +12,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "solvers/atoms.h"
@@ -27,9 +28,17 @@ class SideConditions {
   bool refuted(const solvers::Obligation& obligation);
   // Whether the values of inputs decide it. Otherwise it either holds or does not, and cannot be an assumption.
   bool depends_on_data(const solvers::Obligation& obligation);
-  // From now on the condition is a premise: for this term, and where it is one whole tensor, for all its elements.
+  // From now on the condition is a premise: for this term, and where it is one whole tensor (times scalars), for all its
+  // elements. Premises come before questions.
   void suppose(const solvers::Obligation& obligation);
-  void suppose_nonnegative(solvers::TensorId tensor) { memo_[{tensor, kNonnegative}] = true; }
+  void suppose_nonnegative(solvers::TensorId tensor) { supposed_nonnegative_.insert(tensor); }
+  // Of the tensors supposed to be non-negative, those that an answer may rest on.
+  const std::set<solvers::TensorId>& premises_used() const { return premises_used_; }
+  // A literal tensor: not data. Scalar literals are magnitudes, so positive.
+  void know_literal(solvers::TensorId tensor, bool scalar) {
+    literals_.insert(tensor);
+    if (scalar) suppose_positive(tensor);
+  }
   void suppose_positive(solvers::TensorId tensor) { memo_[{tensor, kPositive}] = memo_[{tensor, kNonnegative}] = true; }
 
   bool is_finite(solvers::TermId term) { return finite(term); }
@@ -37,17 +46,20 @@ class SideConditions {
   bool has_unknown(solvers::TermId term) const;
   // The obligation as an assumption for people.
   std::string describe(const solvers::Obligation& obligation);
-  // Conditions that together imply this one, without what is known anyway: of c * f * g >= 0 with f >= 0, g >= 0 is left.
+  // For people: conditions that together imply this one, without what is known anyway (of f * g >= 0 with f >= 0, g >= 0).
   std::vector<solvers::Obligation> reduced(const solvers::Obligation& obligation);
 
  private:
   enum Question { kPositive, kNonnegative, kNonzero, kAboveMinusInfinity, kBelowInfinity };
 
+  // c * s1 * s2 .. * t[..] without c and the indices of t: what a premise about whole tensors is looked up by.
+  using Pattern = std::tuple<solvers::Obligation::Kind, solvers::TensorId, std::int32_t, std::vector<solvers::Factor>>;
+  std::optional<Pattern> pattern_of(const solvers::Obligation& obligation, bool whole) const;
+  bool is_whole(const solvers::TermNode& access) const;
+  bool holds_for(const solvers::Obligation& obligation);
   bool nonzero(solvers::TermId term);
   bool is_closed(solvers::TermId term) const;  // without data
   bool is_masked_by_data(solvers::TermId term, int depth);
-  // A tensor whose elements are all of c * t[x0, x1, ...], c > 0 (or, if `any_sign`, c != 0).
-  std::optional<solvers::TensorId> whole_tensor(solvers::TermId term, bool any_sign) const;
   bool positive(solvers::TermId term, int depth = 0);
   bool nonnegative(solvers::TermId term, int depth = 0);
   bool finite(solvers::TermId term, int depth = 0);
@@ -68,6 +80,8 @@ class SideConditions {
   std::map<std::pair<solvers::TensorId, Question>, bool> memo_;
   std::map<Question, std::size_t> asked_;  // of all tensors before this one
   std::set<solvers::Obligation> premises_;
+  std::set<Pattern> patterns_;
+  std::set<solvers::TensorId> supposed_nonnegative_, premises_used_, literals_;
 };
 
 }  // namespace shardproof::verifier

@@ -49,6 +49,8 @@ bool supported(const ir::Plan& plan, ir::DiagnosticSink& sink) {
   if (plan.meshes.size() != 1)
     sink.error("SP0905", "unsupported", "the prover takes plans on one mesh so far", plan.meshes.empty() ? ir::Span{} : plan.meshes[1].span,
                "one entry in `meshes`", std::to_string(plan.meshes.size()));
+  if (plan.schedule)
+    sink.error("SP0905", "unsupported", "the prover takes plans without a pipeline schedule so far", plan.schedule->span, "no `schedule`", "a schedule");
   return sink.ok();
 }
 

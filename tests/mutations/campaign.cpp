@@ -261,4 +261,14 @@ std::string table(const std::vector<Outcome>& outcomes) {
   return out.str();
 }
 
+double blamed_share(const std::vector<Outcome>& outcomes) {
+  int all = 0, blamed = 0;
+  for (const Outcome& o : outcomes) {
+    if (o.verdict == verifier::Verdict::invalid || o.parity == Outcome::Parity::equal) continue;
+    ++all;
+    blamed += o.blamed_at || o.blamed_near ? 1 : 0;
+  }
+  return all == 0 ? 1 : static_cast<double>(blamed) / all;
+}
+
 }  // namespace shardproof::mutations

@@ -45,6 +45,9 @@ std::vector<Outcome> run_campaign(const std::vector<Subject>& plans, const Kinds
 
 // One line per kind and a total.
 std::string table(const std::vector<Outcome>& outcomes);
+// Of the mutants that validation takes and that are not shown to be harmless, the share blamed where they were changed
+// or one instruction on.
+double blamed_share(const std::vector<Outcome>& outcomes);
 
 // Numeric parity; not_run without the runtime.
 Outcome::Parity parity(const ir::Document& document);

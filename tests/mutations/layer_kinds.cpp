@@ -101,16 +101,16 @@ void group_order(Editor& e, const std::string& at) {
 // Key and value parts of the fused projection exchanged.
 void keys_for_values(Editor& e, const std::string& at) {
   const std::string other = sibling(at, at.ends_with("_flat") ? "v_flat" : "v");
-  const ir::AttrValue* keys = e.at(at).attributes.find("start");
-  const ir::AttrValue* values = e.at(other).attributes.find("start");
-  if (keys == nullptr || values == nullptr) throw NotApplicable();
-  const ir::AttrValue key_start = *keys, value_start = *values;
+  if (e.at(at).op != OpCode::slice || e.at(other).op != OpCode::slice) throw NotApplicable();
+  const ir::AttrValue key_start = *e.at(at).attributes.find("start");
+  const ir::AttrValue value_start = *e.at(other).attributes.find("start");
   e.set(at, "start", value_start);
   e.set(other, "start", key_start);
 }
 
 void alternate_gate_up(Editor& e, const std::string& at) {
   const std::string up = sibling(at, "up");
+  if (e.at(at).op != OpCode::slice || e.at(up).op != OpCode::slice) throw NotApplicable();
   e.set(at, "stride", std::int64_t{2});
   e.set(up, "start", ir::constant_expr(1));
   e.set(up, "stride", std::int64_t{2});
