@@ -22,7 +22,7 @@ bool completes_sums(const Instruction& instruction) { return ir::schema_of(instr
 
 ProgramRun::ProgramRun(Side side, solvers::Folder& folder, Semantics& semantics, const ir::Program& program)
     : side_(side), folder_(folder), pool_(folder.atoms().pool()), semantics_(semantics), program_(program),
-      containment_(folder), terms_(program.values.size()), infinities_(program.values.size()), pending_(program.values.size()),
+      containment_(folder), terms_(program.values.size()), infinities_(program.values.size()), undefined_(program.values.size(), pool_.zero()), pending_(program.values.size()),
       override_terms_(program.values.size()), changed_(program.values.size()) {}
 
 std::vector<VarId> ProgramRun::scope_of(const ir::TensorType& type) {
@@ -170,6 +170,9 @@ void ProgramRun::run_instruction(const Instruction& instruction) {
       const bool arithmetic = family != ir::OpFamily::structure && family != ir::OpFamily::source;
       result = contain(fold_result(result, completes_sums(instruction)), terms, arithmetic, value.type);
     }
+    std::vector<TermId> regions;
+    for (ValueId in : instruction.inputs) regions.push_back(undefined_region(in));
+    undefined_[static_cast<std::size_t>(out.index)] = semantics_.undefined_region(instruction, operands, regions, value.type);
     infinities_[static_cast<std::size_t>(out.index)] = semantics_.infinity(instruction, operands);
     assign(out, result);
   } catch (const SemanticsError& e) {
@@ -284,6 +287,8 @@ void ProgramRun::finish_loop(const Instruction& instruction, VarId index, const 
         if (is_pending(v))
           throw SemanticsError("SP0402", "use-before-ready", "`" + program_.value(v).name + "` is carried by a loop before the wait of the collective that produces it",
                                "a `wait` before", "a direct use");
+        if (undefined_region(v) != pool_.zero())
+          throw SemanticsError("SP0905", "unsupported", "a loop carries `" + program_.value(v).name + "`, of which some elements may be undefined");
         if (infinities_[static_cast<std::size_t>(v.index)] != Infinity::none)
           throw SemanticsError("SP0905", "unsupported", "a loop carries `" + program_.value(v).name + "`, which may be minus infinity");
       }

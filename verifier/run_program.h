@@ -40,6 +40,8 @@ class ProgramRun {
   ProgramRun(Side side, solvers::Folder& folder, Semantics& semantics, const ir::Program& program);
 
   void set(ir::ValueId value, solvers::TermId term) { terms_[static_cast<std::size_t>(value.index)] = term; }
+  // 1 where the value may be undefined (see Semantics::undefined_region).
+  solvers::TermId undefined_region(ir::ValueId value) const { return undefined_[static_cast<std::size_t>(value.index)]; }
   // Whether the value is a real number everywhere; else some of its elements may be minus infinity.
   bool is_finite(ir::ValueId value);
   // Whether it is the result of a collective that no `wait` has ended.
@@ -104,6 +106,7 @@ class ProgramRun {
   Containment containment_;
   std::vector<solvers::TermId> terms_;
   std::vector<Infinity> infinities_;  // of values; what a loop carries is finite
+  std::vector<solvers::TermId> undefined_;
   std::vector<bool> pending_;              // asynchronous results before their wait
   std::vector<solvers::VarId> open_loops_;
   // Arguments of open loops. No atom may be defined by them: its definition would hide that a value depends on them.

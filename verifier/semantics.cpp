@@ -134,13 +134,62 @@ void Semantics::require_finite(const ir::Instruction& i, const Denotation& opera
   require(i, {solvers::Obligation::Kind::finite, operand.term});
 }
 
+bool Semantics::is_arbitrary(TermId term) const {
+  if (arbitrary_.empty()) return false;
+  const solvers::TermNode& n = pool_.node(term);
+  if (n.kind == solvers::TermKind::access) return arbitrary_.count(n.tensor) != 0;
+  for (const solvers::Monomial& m : n.monomials)
+    for (const solvers::Factor& f : m.factors)
+      if (is_arbitrary(f.term)) return true;
+  for (TermId a : n.arguments)
+    if (is_arbitrary(a)) return true;
+  return n.kind == solvers::TermKind::reduce && is_arbitrary(n.body);
+}
+
+TermId Semantics::undefined_region(const ir::Instruction& i, const Operands& operands, const std::vector<TermId>& regions,
+                                   const ir::TensorType& result) {
+  const auto either = [&](TermId a, TermId b) { return pool_.complement(pool_.mul(pool_.complement(a), pool_.complement(b))); };
+  const bool inherited = std::any_of(regions.begin(), regions.end(), [&](TermId r) { return r != pool_.zero(); });
+  TermId region = std::exchange(undefined_here_, pool_.zero());
+  if (!inherited) return region;
+  const ir::OpFamily family = ir::schema_of(i.op).family;
+  if (family == ir::OpFamily::elementwise) {
+    if (i.op == OpCode::select && regions[0] == pool_.zero() && conditions_.is_index_function(operands[0].term))
+      return pool_.add(pool_.mul(operands[0].term, regions[1]), pool_.mul(pool_.complement(operands[0].term), regions[2]));
+    for (TermId r : regions) region = either(region, r);
+    return region;
+  }
+  const bool moves = (family == ir::OpFamily::structure && i.op != OpCode::scatter_add && i.op != OpCode::pad) ||
+                     (family == ir::OpFamily::communication && i.op != OpCode::all_reduce && i.op != OpCode::reduce_scatter);
+  const bool looks_up = i.op == OpCode::take || i.op == OpCode::take_along || i.op == OpCode::put_along;
+  if (moves && !(looks_up && regions[1] != pool_.zero())) {
+    Operands moved = operands;
+    for (std::size_t k = 0; k < moved.size(); ++k)
+      if (!looks_up || k == 0) moved[k].term = regions[k];
+    return meaning(i, moved, result);
+  }
+  throw SemanticsError("SP0210", "narrower-domain",
+                       "`" + std::string(ir::schema_of(i.op).name) + "` reads elements that may be undefined: a placement leaves them open, and they were divided by, "
+                       "or their root or logarithm was taken",
+                       "elements that are defined", "padding");
+}
+
 // Where the reals leave the operation undefined.
 void Semantics::require_defined(const ir::Instruction& i, const Operands& operands) {
   using Kind = solvers::Obligation::Kind;
   for (std::size_t k = 0; k < operands.size(); ++k)
     if (!takes_infinity(i, k)) require_finite(i, operands[k]);
+  undefined_here_ = pool_.zero();
   const auto require_of = [&](TermId operand, std::initializer_list<Kind> kinds) {
-    for (const Kind kind : kinds) require(i, {kind, operand});
+    if (!is_arbitrary(operand)) {
+      for (const Kind kind : kinds) require(i, {kind, operand});
+      return;
+    }
+    undefined_here_ = pool_.by_cases({operand}, [&](const std::vector<TermId>& piece) {
+      if (is_arbitrary(piece[0])) return pool_.one();
+      for (const Kind kind : kinds) require(i, {kind, piece[0]});
+      return pool_.zero();
+    });
   };
   switch (i.op) {
     case OpCode::div: return require_of(operands[1].term, {Kind::nonzero});
@@ -185,6 +234,19 @@ Limits limits_of(ir::DType dtype) {
 }
 
 }  // namespace
+
+void Semantics::require_held(const std::string& name, TermId term, ir::DType dtype) {
+  if (!ir::is_integer(dtype) || dtype == ir::DType::i64) return;
+  const Limits limits = limits_of(dtype);
+  pool_.by_cases_under({term}, {}, [&](const std::vector<TermId>& piece, const std::vector<TermId>& guards) {
+    const auto e = pool_.as_index(piece[0]);
+    const auto [lo, hi] = e ? pool_.bounds_under(*e, guards) : std::pair(std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max());
+    if (lo < limits.lo || hi > limits.hi)
+      throw SemanticsError("SP0211", "integer-overflow", "the values of `" + name + "` may not fit " + std::string(ir::dtype_name(dtype)),
+                           "values in [" + std::to_string(limits.lo) + ", " + std::to_string(limits.hi) + "]", "values without bounds that fit");
+    return piece[0];
+  });
+}
 
 void Semantics::require_fits(const ir::Instruction& i, const Operands& operands, TermId term, ir::DType dtype) {
   const Limits limits = limits_of(dtype);

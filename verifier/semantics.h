@@ -71,12 +71,23 @@ class Semantics {
   void bind_loop(const std::string& name, solvers::VarId variable) { loops_[name] = variable; }
   void unbind_loop(const std::string& name) { loops_.erase(name); }
 
+  // Tensors of arbitrary numbers (elements that placements leave open). Where an operation on them may be undefined, its
+  // result is: that is tracked per element instead of asked of the numbers.
+  void set_arbitrary(std::set<solvers::TensorId> tensors) { arbitrary_ = std::move(tensors); }
+  // 1 where the result of the instruction may be undefined, a term of guards; `regions`: the same for the operands. Throws
+  // if it would sum such elements.
+  solvers::TermId undefined_region(const ir::Instruction& instruction, const std::vector<Denotation>& operands,
+                                   const std::vector<solvers::TermId>& regions, const ir::TensorType& result);
+
   // Of all instructions so far. Unlike the obligations of the pool, which rewrites used, these matter only to results
   // that depend on the value.
   const std::vector<DomainCondition>& domain_conditions() const { return domain_conditions_; }
 
   // Whether some instruction computes with integers of less than 64 bits and without known bounds.
   bool assumes_no_overflow() const { return assumes_no_overflow_; }
+
+  // A reference tensor `term` is held as `dtype` in the plan: as integers of less bits only if they fit. Throws.
+  void require_held(const std::string& name, solvers::TermId term, ir::DType dtype);
 
   // The term with element variables of `shape` replaced by `indices`.
   solvers::TermId at(solvers::TermId term, const ir::Shape& shape, const std::vector<solvers::IndexId>& indices);
@@ -90,6 +101,7 @@ class Semantics {
   solvers::TermId meaning(const ir::Instruction& i, const Operands& operands, const ir::TensorType& result);
   void require_fits(const ir::Instruction& i, const Operands& operands, solvers::TermId term, ir::DType dtype);
   void require_defined(const ir::Instruction& i, const Operands& operands);
+  bool is_arbitrary(solvers::TermId term) const;
   void require(const ir::Instruction& i, solvers::Obligation condition);
   void require_finite(const ir::Instruction& i, const Denotation& operand);
   solvers::TermId source(const ir::Instruction& i, const ir::TensorType& result);
@@ -110,6 +122,8 @@ class Semantics {
   std::vector<DomainCondition> domain_conditions_;
   std::set<solvers::Obligation> seen_conditions_;
   bool assumes_no_overflow_ = false;
+  std::set<solvers::TensorId> arbitrary_;
+  solvers::TermId undefined_here_;  // where an operand of the current instruction is arbitrary and has a condition
   const ir::Mesh* mesh_;
   std::vector<solvers::VarId> coordinates_;
   std::map<std::string, solvers::VarId> loops_;

@@ -121,8 +121,14 @@ void Session::bind_inputs() {
     const ir::TensorType& type = plan_program_.value(value).type;
     if (!binding.placement.partial.empty())
       throw SemanticsError("SP0905", "unsupported", "an input that is partial over a mesh axis has no term yet");
-    const Bound bound = bindings_->bind(binding, type, [this](const std::string& name) { return reference_entry(name); });
+    bool other_type = false;
+    const Bound bound = bindings_->bind(binding, type, [&](const std::string& name) {
+      const Denotation tensor = reference_entry(name);
+      other_type = other_type || tensor.type.dtype != type.dtype;
+      return tensor;
+    });
     TermId term = bound.term;
+    if (other_type) plan_semantics_->require_held(plan_program_.value(value).name, term, type.dtype);
     // Where the placement promises nothing the value is arbitrary, and no result may depend on it.
     if (bound.care != pool_.one()) {
       const TermId padding = plan_run_->opaque("padding of " + plan_program_.value(value).name, type);
@@ -137,6 +143,7 @@ void Session::bind_inputs() {
 
 void Session::run_plan() {
   bind_inputs();
+  plan_semantics_->set_arbitrary(paddings_);
   const auto total = static_cast<std::int64_t>(plan_program_.body.size());
   plan_run_->run([&](std::int64_t done) { report("plan", done, total); });
 }
@@ -177,6 +184,8 @@ void Session::check_claims() {
     if (plan_run_->is_pending(value))
       throw SemanticsError("SP0402", "use-before-ready", "`" + plan_program_.value(value).name + "` is the result of the step before the wait of the collective that produces it",
                            "a `wait` at the end of the step at the latest", "no `wait`");
+    if (pool_.mul(c.care, plan_run_->undefined_region(value)) != pool_.zero())
+      throw SemanticsError("SP0210", "narrower-domain", "`" + plan_program_.value(value).name + "` may be undefined where its placement says that it holds `" + c.reference + "`");
     claims_.push_back(std::move(c));
     claims_.back().proved = check_claim(claims_.back());
   };

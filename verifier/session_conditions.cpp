@@ -73,9 +73,7 @@ Session::SideConditionResult Session::judge_side_conditions() {
   std::vector<DomainCondition> of_reference = reference_semantics_->domain_conditions(), of_plan = plan_semantics_->domain_conditions();
   std::vector<DomainCondition> of_rewrites;
   for (const Obligation& o : reference_obligations_) of_rewrites.push_back({o, {}});
-  // Arbitrary elements may be out of any domain (ProgramRun sees to it that no result depends on them); a rewrite
-  // must not rest on them.
-  std::erase_if(of_plan, [&](const DomainCondition& c) { return plan_run_->mentions(c.obligation.term, paddings_); });
+  // Rewrites must not rest on arbitrary elements either.
   for (const Obligation& o : pool_.obligations()) of_plan.push_back({o, {}});
 
   // Answers are remembered, so each new premise starts afresh.

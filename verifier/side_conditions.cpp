@@ -76,7 +76,7 @@ bool SideConditions::has_unknown(TermId term) const {
 }
 
 bool SideConditions::depends_on_data(const Obligation& o) {
-  return o.kind == Obligation::Kind::finite ? is_masked_by_data(o.term, 0) : !is_closed(o.term);
+  return o.kind == Obligation::Kind::finite ? is_masked_by_data(o.term, 0) : !is_index_function(o.term);
 }
 
 // What multiplies minus infinity on the way to the term is more than guards on indices.
@@ -86,7 +86,7 @@ bool SideConditions::is_masked_by_data(TermId term, int depth) {
   for (const Monomial& m : n.monomials) {
     if (bounded(kAboveMinusInfinity, m, depth) && bounded(kBelowInfinity, m, depth)) continue;
     for (const Factor& f : m.factors)
-      if (finite(f.term, depth + 1) ? !is_closed(f.term) : is_masked_by_data(f.term, depth + 1)) return true;
+      if (finite(f.term, depth + 1) ? !is_index_function(f.term) : is_masked_by_data(f.term, depth + 1)) return true;
   }
   for (TermId a : n.arguments)
     if (!finite(a, depth + 1) && is_masked_by_data(a, depth + 1)) return true;
@@ -96,7 +96,7 @@ bool SideConditions::is_masked_by_data(TermId term, int depth) {
   return definition.valid() && is_masked_by_data(definition, depth + 1);
 }
 
-bool SideConditions::is_closed(TermId term) const {
+bool SideConditions::is_index_function(TermId term) const {
   const TermNode& n = pool_.node(term);
   switch (n.kind) {
     case TermKind::access: return literals_.count(n.tensor) != 0;
@@ -106,10 +106,10 @@ bool SideConditions::is_closed(TermId term) const {
   }
   for (const Monomial& m : n.monomials)
     for (const Factor& f : m.factors)
-      if (!is_closed(f.term)) return false;
+      if (!is_index_function(f.term)) return false;
   for (TermId a : n.arguments)
-    if (!is_closed(a)) return false;
-  return n.kind != TermKind::reduce || is_closed(n.body);
+    if (!is_index_function(a)) return false;
+  return n.kind != TermKind::reduce || is_index_function(n.body);
 }
 
 bool SideConditions::is_whole(const TermNode& access) const {

@@ -28,6 +28,8 @@ class SideConditions {
   bool refuted(const solvers::Obligation& obligation);
   // Whether the values of inputs decide it. Otherwise it either holds or does not, and cannot be an assumption.
   bool depends_on_data(const solvers::Obligation& obligation);
+  // Whether the term is a function of indices and literals alone.
+  bool is_index_function(solvers::TermId term) const;
   // From now on the condition is a premise: for this term, and where it is one whole tensor (times scalars), for all its
   // elements. Premises come before questions.
   void suppose(const solvers::Obligation& obligation);
@@ -58,7 +60,6 @@ class SideConditions {
   bool is_whole(const solvers::TermNode& access) const;
   bool holds_for(const solvers::Obligation& obligation);
   bool nonzero(solvers::TermId term);
-  bool is_closed(solvers::TermId term) const;  // without data
   bool is_masked_by_data(solvers::TermId term, int depth);
   bool positive(solvers::TermId term, int depth = 0);
   bool nonnegative(solvers::TermId term, int depth = 0);
