@@ -10,7 +10,8 @@ using solvers::TermId;
 
 bool passes_parts(ir::OpCode op) {
   const ir::OpFamily family = ir::schema_of(op).family;
-  return family == ir::OpFamily::structure || family == ir::OpFamily::communication || op == ir::OpCode::cast || op == ir::OpCode::add;
+  return family == ir::OpFamily::structure || family == ir::OpFamily::communication || op == ir::OpCode::cast ||
+         op == ir::OpCode::add;
 }
 
 Blame::Blame(Session& session) : session_(session), definition_(session.plan_program().values.size(), npos) {
@@ -40,7 +41,9 @@ std::vector<std::size_t> Blame::cone() {
   std::vector<std::size_t> result;
   for (std::size_t i = steps.size(); i-- > 0;) {
     const std::vector<ValueId>& outputs = steps[i].instruction->outputs;
-    if (std::none_of(outputs.begin(), outputs.end(), [&](ValueId out) { return wanted[static_cast<std::size_t>(out.index)]; })) continue;
+    if (std::none_of(outputs.begin(), outputs.end(),
+                     [&](ValueId out) { return wanted[static_cast<std::size_t>(out.index)]; }))
+      continue;
     result.push_back(i);
     for (ValueId v : operands_of(i, wanted)) wanted[static_cast<std::size_t>(v.index)] = true;
   }
@@ -53,7 +56,8 @@ std::vector<std::size_t> Blame::cone() {
 std::vector<bool> Blame::fine_values() {
   const std::vector<Step>& steps = session_.plan_run().steps();
   std::vector<bool> fine(session_.plan_program().values.size());
-  for (std::size_t v = 0; v < fine.size(); ++v) fine[v] = definition_[v] == npos || recognised(ValueId{static_cast<std::int32_t>(v)});
+  for (std::size_t v = 0; v < fine.size(); ++v)
+    fine[v] = definition_[v] == npos || recognised(ValueId{static_cast<std::int32_t>(v)});
   for (std::size_t i = steps.size(); i-- > 0;) {
     std::vector<bool> vouching(fine.size());
     bool result_fine = false;
@@ -76,7 +80,8 @@ std::vector<bool> Blame::bad_values() {
     if (!claim.proved && !folded(claim.value)) bad[static_cast<std::size_t>(claim.value.index)] = true;
   for (std::size_t i = steps.size(); i-- > 0;) {
     bool result_bad = false;
-    for (ValueId out : steps[i].instruction->outputs) result_bad = result_bad || bad[static_cast<std::size_t>(out.index)];
+    for (ValueId out : steps[i].instruction->outputs)
+      result_bad = result_bad || bad[static_cast<std::size_t>(out.index)];
     if (!result_bad) continue;
     for (ValueId v : operands_of(i, bad))
       if (!fine[static_cast<std::size_t>(v.index)]) bad[static_cast<std::size_t>(v.index)] = true;
@@ -97,8 +102,9 @@ std::vector<bool> Blame::bad_values() {
       // A loop: each result from its own carry.
       if (step.instruction->region == nullptr) continue;
       for (const ir::Carry& carry : step.instruction->region->carries)
-        if (bad[static_cast<std::size_t>(carry.result.index)] && declared.count(carry.result) == 0 && !bad[static_cast<std::size_t>(carry.init.index)] &&
-            !bad[static_cast<std::size_t>(carry.next.index)] && completes(step, session_.plan_run().term(carry.result))) {
+        if (bad[static_cast<std::size_t>(carry.result.index)] && declared.count(carry.result) == 0 &&
+            !bad[static_cast<std::size_t>(carry.init.index)] && !bad[static_cast<std::size_t>(carry.next.index)] &&
+            completes(step, session_.plan_run().term(carry.result))) {
           bad[static_cast<std::size_t>(carry.result.index)] = false;
           part_[static_cast<std::size_t>(carry.result.index)] = true;
         }
@@ -107,12 +113,16 @@ std::vector<bool> Blame::bad_values() {
     const ValueId out = step.instruction->outputs[0];
     if (!bad[static_cast<std::size_t>(out.index)] || declared.count(out) != 0) continue;
     const std::vector<ValueId> operands = operands_of(definition(out), bad);
-    if (std::any_of(operands.begin(), operands.end(), [&](ValueId v) { return bad[static_cast<std::size_t>(v.index)]; })) continue;
+    if (std::any_of(operands.begin(), operands.end(),
+                    [&](ValueId v) { return bad[static_cast<std::size_t>(v.index)]; }))
+      continue;
     // Parts of a sum can be moved and added up; anything else takes them for the sum.
     const bool usable = passes_parts(step.instruction->op) ||
-                        std::none_of(operands.begin(), operands.end(), [&](ValueId v) { return part_[static_cast<std::size_t>(v.index)]; });
+                        std::none_of(operands.begin(), operands.end(),
+                                     [&](ValueId v) { return part_[static_cast<std::size_t>(v.index)]; });
     const bool adds_parts = step.instruction->op == ir::OpCode::add &&
-                            std::all_of(operands.begin(), operands.end(), [&](ValueId v) { return part_[static_cast<std::size_t>(v.index)]; });
+                            std::all_of(operands.begin(), operands.end(),
+                                        [&](ValueId v) { return part_[static_cast<std::size_t>(v.index)]; });
     if (adds_parts) part_[static_cast<std::size_t>(out.index)] = true;
     if (adds_parts || usual.count(likeness(out)) != 0) {
       bad[static_cast<std::size_t>(out.index)] = false;
@@ -167,7 +177,9 @@ std::vector<std::size_t> Blame::roots() {
   std::vector<std::size_t> result;
   for (std::size_t i : bad_steps()) {
     const std::vector<ValueId> operands = operands_of(i, bad);
-    if (std::none_of(operands.begin(), operands.end(), [&](ValueId v) { return bad[static_cast<std::size_t>(v.index)]; })) result.push_back(i);
+    if (std::none_of(operands.begin(), operands.end(),
+                     [&](ValueId v) { return bad[static_cast<std::size_t>(v.index)]; }))
+      result.push_back(i);
   }
   return result;
 }
@@ -179,7 +191,8 @@ std::size_t Blame::bad_count() {
     if (family == ir::OpFamily::structure || family == ir::OpFamily::source) continue;
     std::size_t pieces = 0;
     for (ValueId out : session_.plan_run().steps()[i].instruction->outputs)
-      for (const auto& [guards, piece] : session_.plan_run().containment().pieces(session_.plan_run().term(out))) pieces += !folded_term(piece);
+      for (const auto& [guards, piece] : session_.plan_run().containment().pieces(session_.plan_run().term(out)))
+        pieces += !folded_term(piece);
     count += std::max<std::size_t>(pieces, 1);
   }
   return count;

@@ -48,7 +48,9 @@ std::optional<Suspect> Blame::misplaced() {
     const ir::Instruction& instruction = *session_.plan_run().steps()[first->step].instruction;
     if (instruction.inputs.size() != 1 || instruction.region != nullptr) break;
     const std::size_t before = definition(instruction.inputs[0]);
-    const ir::OpFamily family = before == npos ? ir::OpFamily::source : ir::schema_of(session_.plan_run().steps()[before].instruction->op).family;
+    const ir::OpFamily family = before == npos
+                                    ? ir::OpFamily::source
+                                    : ir::schema_of(session_.plan_run().steps()[before].instruction->op).family;
     if (family != ir::OpFamily::structure && family != ir::OpFamily::communication) break;
     first = Suspect{before, instruction.inputs[0], Suspect::Why::misplaced};
   }
@@ -70,10 +72,12 @@ std::optional<Suspect> Blame::unused(bool only_read_by_reference) {
     const ir::OpFamily family = ir::schema_of(instruction.op).family;
     if (instruction.outputs.size() != 1 || family == ir::OpFamily::source) continue;
     const ValueId out = instruction.outputs[0];
-    if (uses[static_cast<std::size_t>(out.index)] != 0 || !ir::is_float(session_.plan_program().value(out).type.dtype)) continue;
+    if (uses[static_cast<std::size_t>(out.index)] != 0 || !ir::is_float(session_.plan_program().value(out).type.dtype))
+      continue;
     // A copy of something that is used is no loss.
     const bool copy = family == ir::OpFamily::structure || instruction.op == ir::OpCode::cast;
-    if (copy && (instruction.inputs.size() != 1 || definition(instruction.inputs[0]) == npos || uses[static_cast<std::size_t>(instruction.inputs[0].index)] > 1))
+    if (copy && (instruction.inputs.size() != 1 || definition(instruction.inputs[0]) == npos ||
+                 uses[static_cast<std::size_t>(instruction.inputs[0].index)] > 1))
       continue;
     if (only_read_by_reference && !reference_reads(session_.plan_run().term(out))) continue;
     return Suspect{i, out, Suspect::Why::unused};
@@ -138,21 +142,24 @@ std::optional<Suspect> Blame::first_suspect() {
   if (!all.empty()) {
     const ir::Instruction& instruction = *session_.plan_run().steps()[all.front()].instruction;
     for (ValueId out : instruction.outputs)
-      if (!first && bad[static_cast<std::size_t>(out.index)]) first = Suspect{all.front(), out, Suspect::Why::unmatched};
+      if (!first && bad[static_cast<std::size_t>(out.index)])
+        first = Suspect{all.front(), out, Suspect::Why::unmatched};
   }
   // Only moved here: the arithmetic before it made it what it is.
   while (first && passes_parts(session_.plan_run().steps()[first->step].instruction->op)) {
     const ir::Instruction& instruction = *session_.plan_run().steps()[first->step].instruction;
     if (instruction.op == ir::OpCode::add) break;
     const auto from = std::find_if(instruction.inputs.begin(), instruction.inputs.end(), [&](ValueId v) {
-      return definition(v) != npos && !folded(v) && !completes(session_.plan_run().steps()[definition(v)], session_.plan_run().term(v));
+      return definition(v) != npos && !folded(v) &&
+             !completes(session_.plan_run().steps()[definition(v)], session_.plan_run().term(v));
     });
     if (from == instruction.inputs.end()) break;
     first = Suspect{definition(*from), *from, Suspect::Why::unmatched};
   }
   const std::optional<Suspect> copy = misplaced();
   if (copy && (!first || copy->step < first->step)) first = copy;
-  const bool any = !first || first->why == Suspect::Why::misplaced || session_.plan_program().value(first->value).type.shape.empty();
+  const bool any =
+      !first || first->why == Suspect::Why::misplaced || session_.plan_program().value(first->value).type.shape.empty();
   if (const auto dead = unused(!any)) return dead;
   if (first)
     if (const auto odd = rescaled_before(first->step)) return odd;
@@ -161,7 +168,8 @@ std::optional<Suspect> Blame::first_suspect() {
   if (!first || session_.plan_run().steps()[first->step].instruction->region == nullptr) return first;
   // A result of a loop: what its body makes of the carried value.
   for (const ir::Carry& carry : session_.plan_run().steps()[first->step].instruction->region->carries)
-    if (carry.result == first->value && definition(carry.next) != npos) return Suspect{definition(carry.next), carry.next, first->why};
+    if (carry.result == first->value && definition(carry.next) != npos)
+      return Suspect{definition(carry.next), carry.next, first->why};
   return first;
 }
 

@@ -17,7 +17,9 @@ constexpr std::int32_t kMaxPartial = 300;  // nodes of a term that is looked at 
 }  // namespace
 
 bool Blame::recognised(ValueId value) {
-  return ir::is_float(session_.plan_program().value(value).type.dtype) ? recognised_term(session_.plan_run().term(value)) : folded(value);
+  return ir::is_float(session_.plan_program().value(value).type.dtype)
+             ? recognised_term(session_.plan_run().term(value))
+             : folded(value);
 }
 
 bool Blame::folded(ValueId value) {
@@ -52,7 +54,8 @@ TermId Blame::within_shapes(TermId term) {
       const solvers::IndexNode& index = pool.index(n.indices[d]);
       const std::int64_t last = pool.tensor(n.tensor).shape[d] - 1;
       const std::vector<VarId>& own = pool.members(index.free);
-      const bool free = std::all_of(own.begin(), own.end(), [&](VarId v) { return pool.contains(pool.node(term).free, v); });
+      const bool free =
+          std::all_of(own.begin(), own.end(), [&](VarId v) { return pool.contains(pool.node(term).free, v); });
       if (free && (index.lo < 0 || index.hi > last)) result = pool.mul(pool.range(n.indices[d], 0, last), result);
     }
     for (const solvers::Monomial& m : n.monomials)
@@ -64,7 +67,8 @@ TermId Blame::within_shapes(TermId term) {
   return result;
 }
 
-// What is looked up where: rank of the tensor, dimension, table of indices, and the offset added to what the table says.
+// What is looked up where: rank of the tensor, dimension, table of indices, and the offset added to what the table
+// says.
 void Blame::lookups(TermId term, Lookups& found) {
   solvers::TermPool& pool = session_.pool();
   for (const solvers::Monomial& m : pool.monomials_of(term)) {
@@ -73,7 +77,8 @@ void Blame::lookups(TermId term, Lookups& found) {
       for (std::size_t d = 0; n.kind == solvers::TermKind::access && d < n.indices.size(); ++d) {
         const solvers::IndexNode& index = pool.index(n.indices[d]);
         for (const auto& [atom, unused] : index.terms)
-          if (pool.atom(atom).kind == solvers::AtomKind::load) found.insert({n.indices.size(), d, pool.atom(atom).tensor, index.constant});
+          if (pool.atom(atom).kind == solvers::AtomKind::load)
+            found.insert({n.indices.size(), d, pool.atom(atom).tensor, index.constant});
       }
     }
   }
@@ -94,7 +99,8 @@ bool Blame::known_lookups(TermId term) {
 bool Blame::recognised_term(TermId term) {
   if (!folded_term(term)) return false;
   if (term.valid() && !known_lookups(term)) return false;
-  return !term.valid() || session_.pool().node(term).free.value != 0 || session_.pool().as_constant(term) || sums_match(term);
+  return !term.valid() || session_.pool().node(term).free.value != 0 || session_.pool().as_constant(term) ||
+         sums_match(term);
 }
 
 // A sum of values that the reference adds up or has as a scalar.
@@ -112,11 +118,14 @@ bool Blame::sums_match(TermId term) {
 
 bool Blame::known_scale(TermId term) {
   solvers::TermPool& pool = session_.pool();
-  const auto each = [&](TermId t, const std::function<bool(solvers::TensorId, std::pair<std::int64_t, std::int64_t>)>& f) {
+  const auto each = [&](TermId t,
+                        const std::function<bool(solvers::TensorId, std::pair<std::int64_t, std::int64_t>)>& f) {
     for (const solvers::Monomial& m : pool.monomials_of(t))
       for (const solvers::Factor& factor : m.factors) {
         const solvers::TermNode& n = pool.node(factor.term);
-        if (n.kind == solvers::TermKind::access && n.free.value != 0 && !f(n.tensor, {m.coefficient.num, m.coefficient.den})) return false;
+        if (n.kind == solvers::TermKind::access && n.free.value != 0 &&
+            !f(n.tensor, {m.coefficient.num, m.coefficient.den}))
+          return false;
       }
     return true;
   };
@@ -149,7 +158,8 @@ bool Blame::completes(const Step& step, solvers::TermId term) {
   if (variables.size() > kMaxVariables) return false;
   const auto on_elements = [&](TermId t) {
     const std::vector<VarId>& free = pool.members(pool.node(t).free);
-    return std::any_of(free.begin(), free.end(), [&](VarId v) { return pool.var(v).kind == solvers::VarKind::element; });
+    return std::any_of(free.begin(), free.end(),
+                       [&](VarId v) { return pool.var(v).kind == solvers::VarKind::element; });
   };
   const auto piece_completes = [&](TermId piece) {
     if (recognised_term(piece)) return true;
@@ -180,15 +190,18 @@ bool Blame::completes(const Step& step, solvers::TermId term) {
       TermId piece = inner;
       std::vector<solvers::Factor> place;
       for (const solvers::Factor& guard : guards) {
-        if (on_elements(guard.term)) place.push_back(guard);
-        else piece = pool.mul(guard.term, piece);
+        if (on_elements(guard.term))
+          place.push_back(guard);
+        else
+          piece = pool.mul(guard.term, piece);
       }
       const auto [it_place, is_new] = by_place.try_emplace(place, piece);
       if (!is_new) it_place->second = pool.add(it_place->second, piece);
     }
     for (const auto& [guards, piece] : by_place) {
       all = all && piece_completes(piece);
-      if (markers_.size() == places.size()) markers_.push_back(pool.access(session_.atoms().opaque({"piece", {}, false, 0}), {}));
+      if (markers_.size() == places.size())
+        markers_.push_back(pool.access(session_.atoms().opaque({"piece", {}, false, 0}), {}));
       places.push_back(pool.mul(pool.product(guards, ir::Rational(1)), markers_[places.size()]));
     }
     // Elements of overlapping pieces are sums, and not those that the reference has.
@@ -214,12 +227,14 @@ bool Blame::better(ValueId value, TermId old, TermId changed) {
   const auto wrong = [&](TermId term) {
     if (known_scale(term) && recognised_term(term)) return std::size_t{0};
     std::size_t count = 0;
-    for (const auto& [guards, piece] : session_.plan_run().containment().pieces(term)) count += !is_padding(piece) && !(known_scale(piece) && recognised_term(piece));
+    for (const auto& [guards, piece] : session_.plan_run().containment().pieces(term))
+      count += !is_padding(piece) && !(known_scale(piece) && recognised_term(piece));
     return std::max<std::size_t>(count, 1);
   };
   if (wrong(changed) < wrong(old)) return true;
   const std::size_t step = definition(value);
-  return step != npos && completes(session_.plan_run().steps()[step], changed) && !completes(session_.plan_run().steps()[step], old);
+  return step != npos && completes(session_.plan_run().steps()[step], changed) &&
+         !completes(session_.plan_run().steps()[step], old);
 }
 
 }  // namespace shardproof::verifier

@@ -53,7 +53,8 @@ bool Containment::matches(TermId term) {
 
 TermId Containment::stand_in(TermId term) {
   const auto [it, added] = stand_ins_.try_emplace(term);
-  if (added) it->second = unknown("unmatched " + std::to_string(stand_ins_.size()), pool_.members(pool_.node(term).free));
+  if (added)
+    it->second = unknown("unmatched " + std::to_string(stand_ins_.size()), pool_.members(pool_.node(term).free));
   return it->second;
 }
 
@@ -91,7 +92,8 @@ std::map<std::vector<Factor>, TermId> Containment::pieces(TermId term) {
 TermId Containment::contain(TermId term, const std::vector<TermId>& operands, bool arithmetic, const Keep& keep) {
   if (matches(term)) return term;
   // A large scalar that is the same on all ranks has no collective ahead, and would be copied everywhere.
-  if (pool_.node(term).free.value == 0 && pool_.node(term).size > kLarge && !folder_.is_folded(term) && !keep(term)) return stand_in(term);
+  if (pool_.node(term).free.value == 0 && pool_.node(term).size > kLarge && !folder_.is_folded(term) && !keep(term))
+    return stand_in(term);
   int depth = 0;
   for (TermId operand : operands)
     if (const auto it = depth_.find(operand.value); it != depth_.end()) depth = std::max(depth, it->second);

@@ -28,7 +28,8 @@ class Containment {
   // The term of a new value, with stand-ins where it has strayed. `operands`: what it was computed from;
   // `arithmetic`: whether that took more than moving elements; `keep`: summands that must stay as they are.
   using Keep = std::function<bool(solvers::TermId)>;
-  solvers::TermId contain(solvers::TermId term, const std::vector<solvers::TermId>& operands, bool arithmetic, const Keep& keep);
+  solvers::TermId contain(solvers::TermId term, const std::vector<solvers::TermId>& operands, bool arithmetic,
+                          const Keep& keep);
 
   // Of terms, so far.
   const std::map<solvers::TermId, solvers::TermId>& stand_ins() const { return stand_ins_; }

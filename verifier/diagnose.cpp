@@ -1,13 +1,14 @@
 // The search for causes. One fault at a time, earliest first:
 //
-//   1 candidates: unfolded values that reach a failed claim, in execution order; then, if every value folds and the
-//     claim is still wrong, all instructions of its cone
-//   2 hypotheses about a candidate (repairs.h) replace its term; what depends on it is run again
+//   1 the place: the first value that matches nothing although all it is computed from is right, or what looks odd before
+//     it (blame.h). It is named even if no repair is found or the time runs out
+//   2 hypotheses about the place and what it reads (repairs.h) replace a term; what depends on it is run again, and most
+//     are given up at the first place that does not get better
 //   3 a hypothesis counts if more claims prove, or as many and fewer other values are left unmatched. The best is kept
 //     as if the plan had been repaired, so that the next fault is found independently of the first
 //
 // A kept repair is therefore a proved statement about the edited plan; it is called verified if no claim is left that
-// depends on the value. Nothing found: the first candidate is named without a fix.
+// depends on the value.
 #include "verifier/diagnose.h"
 
 #include <algorithm>

@@ -83,7 +83,8 @@ void producers(const std::vector<ir::Instruction>& body, const ir::Program& prog
       continue;
     }
     if (!moves_only(program, *i)) continue;
-    if (std::any_of(i->outputs.begin(), i->outputs.end(), [&](ir::ValueId id) { return names.contains(program.value(id).name); }))
+    if (std::any_of(i->outputs.begin(), i->outputs.end(),
+                    [&](ir::ValueId id) { return names.contains(program.value(id).name); }))
       for (const ir::ValueId id : i->inputs) names.insert(program.value(id).name);
   }
 }
@@ -111,7 +112,8 @@ void judge(const Editor& editor, const ir::Document& document, const verifier::R
       // A loop that runs too often or too rarely is read by what its index picks.
       if (changed.contains(program.value(i.outputs.at(0)).name))
         for (const ir::Instruction& inner : i.region->body)
-          if (inner.op == ir::OpCode::slice && !inner.attributes.get<ir::CoordExpr>("start").is_constant()) through.insert(program.value(inner.outputs[0]).name);
+          if (inner.op == ir::OpCode::slice && !inner.attributes.get<ir::CoordExpr>("start").is_constant())
+            through.insert(program.value(inner.outputs[0]).name);
       self(self, i.region->body);
     }
   };
@@ -123,7 +125,8 @@ void judge(const Editor& editor, const ir::Document& document, const verifier::R
   near.insert(lost.begin(), lost.end());
   for (const std::string& name : editor.touched()) outcome.changed += (outcome.changed.empty() ? "" : " ") + name;
   for (const ir::Diagnostic& d : report.diagnostics) {
-    if (outcome.blamed.empty()) outcome.blamed = value_of(d.subject.instruction.empty() ? d.subject.value : d.subject.instruction);
+    if (outcome.blamed.empty())
+      outcome.blamed = value_of(d.subject.instruction.empty() ? d.subject.value : d.subject.instruction);
     for (const std::string& name : {value_of(d.subject.instruction), d.subject.value}) {
       if (name.empty()) continue;
       outcome.blamed_at = outcome.blamed_at || is_of(changed, name);
@@ -169,7 +172,8 @@ std::optional<Outcome> run(const Job& job, const CampaignOptions& options) {
 
 }  // namespace
 
-std::vector<Outcome> run_campaign(const std::vector<Subject>& plans, const Kinds& kinds, const CampaignOptions& options) {
+std::vector<Outcome> run_campaign(const std::vector<Subject>& plans, const Kinds& kinds,
+                                  const CampaignOptions& options) {
   std::vector<std::vector<Job>> groups;  // of one kind, in the order of trial
   for (const Kind& kind : kinds) {
     if (!matches(options.kind, kind.name)) continue;
@@ -225,10 +229,18 @@ struct Row {
   void add(const Outcome& o) {
     ++mutants;
     switch (o.verdict) {
-      case verifier::Verdict::invalid: ++rejected; return;
-      case verifier::Verdict::not_equivalent: ++refuted; break;
-      case verifier::Verdict::unknown: ++(o.code == "SP0901" ? late : unknown); break;
-      case verifier::Verdict::equivalent: ++proved; return;
+      case verifier::Verdict::invalid:
+        ++rejected;
+        return;
+      case verifier::Verdict::not_equivalent:
+        ++refuted;
+        break;
+      case verifier::Verdict::unknown:
+        ++(o.code == "SP0901" ? late : unknown);
+        break;
+      case verifier::Verdict::equivalent:
+        ++proved;
+        return;
     }
     at += o.blamed_at ? 1 : 0;
     near += o.blamed_near ? 1 : 0;
@@ -238,7 +250,8 @@ struct Row {
 
 void line(std::ostream& out, const std::string& name, const Row& r) {
   out << std::left << std::setw(40) << name << std::right;
-  for (const int n : {r.mutants, r.rejected, r.refuted, r.unknown, r.late, r.proved, r.at, r.near, r.fixed}) out << std::setw(9) << n;
+  for (const int n : {r.mutants, r.rejected, r.refuted, r.unknown, r.late, r.proved, r.at, r.near, r.fixed})
+    out << std::setw(9) << n;
   out << '\n';
 }
 }  // namespace
@@ -254,7 +267,9 @@ std::string table(const std::vector<Outcome>& outcomes) {
   }
   std::ostringstream out;
   out << std::left << std::setw(40) << "kind" << std::right;
-  for (const char* head : {"mutants", "rejected", "refuted", "unknown", "time-out", "proved", "blamed", "or next", "fixed"}) out << std::setw(9) << head;
+  for (const char* head :
+       {"mutants", "rejected", "refuted", "unknown", "time-out", "proved", "blamed", "or next", "fixed"})
+    out << std::setw(9) << head;
   out << '\n';
   for (const std::string& name : order) line(out, name, rows[name]);
   line(out, std::to_string(order.size()) + " kinds", total);

@@ -18,7 +18,7 @@ struct CampaignOptions {
   bool check_all = false;     // numeric parity of every mutant, not only of proved ones (needs the runtime)
   bool fixes = false;         // look for repairs as well: slow
   int max_defects = 2;
-  double timeout_seconds = 0.5;  // of one verification
+  double timeout_seconds = 10;   // of one verification
   std::function<void(const struct Outcome&)> done;  // called after each, one at a time
   std::string keep;           // folder for the plan files of mutants that were proved; empty: none
   bool keep_all = false;      // keep the others as well

@@ -15,18 +15,25 @@ CampaignOptions options;
 
 const char* parity_name(Outcome::Parity parity) {
   switch (parity) {
-    case Outcome::Parity::not_run: return "-";
-    case Outcome::Parity::equal: return "numerically-equal";
-    case Outcome::Parity::differs: return "numerically-different";
-    case Outcome::Parity::failed: return "cannot-run";
+    case Outcome::Parity::not_run:
+      return "-";
+    case Outcome::Parity::equal:
+      return "numerically-equal";
+    case Outcome::Parity::differs:
+      return "numerically-different";
+    case Outcome::Parity::failed:
+      return "cannot-run";
   }
   return "";
 }
 
 void tell(const Outcome& o) {
-  std::cout << o.kind << '\t' << o.plan << '\t' << o.site << '\t' << verifier::verdict_name(o.verdict) << '\t' << o.code << '\t'
-            << o.defects << '\t' << (o.blamed_at ? "at" : o.blamed_near ? "next" : "elsewhere") << '\t' << parity_name(o.parity)
-            << '\t' << o.seconds << '\t' << o.blamed << '\t' << o.changed << std::endl;
+  std::cout << o.kind << '\t' << o.plan << '\t' << o.site << '\t' << verifier::verdict_name(o.verdict) << '\t' << o.code
+            << '\t' << o.defects << '\t'
+            << (o.blamed_at     ? "at"
+                : o.blamed_near ? "next"
+                                : "elsewhere")
+            << '\t' << parity_name(o.parity) << '\t' << o.seconds << '\t' << o.blamed << '\t' << o.changed << std::endl;
 }
 
 TEST(Mutations, NoneIsProved) {
@@ -37,8 +44,16 @@ TEST(Mutations, NoneIsProved) {
     base_options.timeout_seconds = 20;
     base_options.suggest_fixes = false;
     const verifier::Report report = verifier::verify(plan.document, base_options);
+<<<<<<< HEAD
     std::cout << plan.name << ": " << verifier::verdict_name(report.verdict) << ", " << report.statistics.seconds << " s" << std::endl;
     EXPECT_EQ(report.verdict, verifier::Verdict::equivalent) << plan.name << ": " << report.unknown_reason;
+=======
+    std::cout << plan.name << ": " << verifier::verdict_name(report.verdict) << ", " << report.statistics.seconds
+              << " s" << std::endl;
+    if (!plan.not_yet) {
+      EXPECT_EQ(report.verdict, verifier::Verdict::equivalent) << plan.name << ": " << report.unknown_reason;
+    }
+>>>>>>> work-diag
     if (report.verdict == verifier::Verdict::equivalent) plans.push_back(std::move(plan));
   }
   ASSERT_FALSE(plans.empty());
@@ -49,17 +64,21 @@ TEST(Mutations, NoneIsProved) {
   for (const Outcome& o : outcomes) {
     const bool proved = o.verdict == verifier::Verdict::equivalent;
     if (o.verdict != verifier::Verdict::invalid) tried.insert(o.kind);
-    EXPECT_FALSE(proved) << o.kind << " in " << o.plan << " at " << o.site << " was proved; parity: " << parity_name(o.parity);
-    // A fault that changes nothing is a mistake in the kind, not in the verifier. Always clipping shows only below a norm
-    // of one, which random gradients exceed.
-    EXPECT_TRUE(o.parity != Outcome::Parity::equal || (o.kind == "clip_always" && !proved)) << o.kind << " in " << o.plan << " at " << o.site << " is no fault";
+    EXPECT_FALSE(proved) << o.kind << " in " << o.plan << " at " << o.site
+                         << " was proved; parity: " << parity_name(o.parity);
+    // A fault that changes nothing is a mistake in the kind, not in the verifier. Always clipping shows only below a
+    // norm of one, which random gradients exceed.
+    EXPECT_TRUE(o.parity != Outcome::Parity::equal || (o.kind == "clip_always" && !proved))
+        << o.kind << " in " << o.plan << " at " << o.site << " is no fault";
   }
   std::set<std::string> names;
   for (const Kind& kind : kinds) EXPECT_TRUE(names.insert(kind.name).second) << kind.name;
   if (options.kind == "*" && options.plan == "*") {
     EXPECT_GE(tried.size(), 60U);
     // What the diagnosis reaches (README.md); a change that lowers it should say why.
-    EXPECT_GE(blamed_share(outcomes), 0.88);
+    if (!options.fixes) {
+      EXPECT_GE(blamed_share(outcomes), 0.9);
+    }
   }
 }
 

@@ -75,7 +75,8 @@ TEST_F(ContainmentTest, AStandInDependsOnExactlyWhatTheTermDependsOn) {
 
 // Read as the function it stands for, the contained term has the value of the term: also in guarded pieces.
 TEST_F(ContainmentTest, TheStandInReadAsItsTermIsTheTerm) {
-  const TermId first = pool_.mul(pool_.range(v(row_), 0, 3), strange(3)), second = pool_.mul(pool_.range(v(row_), 4, 7), strange(30));
+  const TermId first = pool_.mul(pool_.range(v(row_), 0, 3), strange(3)),
+               second = pool_.mul(pool_.range(v(row_), 4, 7), strange(30));
   const TermId term = pool_.add(first, second);
   const TermId contained = after(6, term);
   ASSERT_NE(contained, term);
@@ -95,7 +96,8 @@ TEST_F(ContainmentTest, TheStandInReadAsItsTermIsTheTerm) {
         for (std::size_t k = 0; k < variables.size(); ++k) own.set(variables[k], indices[k]);
         return solvers::evaluate(pool_, strange(30), own, inputs);
       };
-      EXPECT_DOUBLE_EQ(solvers::evaluate(pool_, contained, values, contents), solvers::evaluate(pool_, term, values, inputs));
+      EXPECT_DOUBLE_EQ(solvers::evaluate(pool_, contained, values, contents),
+                       solvers::evaluate(pool_, term, values, inputs));
     }
   }
 }
@@ -123,7 +125,8 @@ TEST_F(ContainmentTest, CarriedValuesStayVisible) {
   const TermId product = pool_.apply(Function::sin, {pool_.mul(at(carried, rank_, row_), strange(40))});
   EXPECT_EQ(after(6, product, keep), product);
   const TermId scalar_carried = pool_.access(atoms_.opaque({"carried scalar", {}, false, 0}), {});
-  const TermId scalar = pool_.apply(Function::sin, {pool_.mul(scalar_carried, pool_.apply(Function::cos, {scalar_carried}))});
+  const TermId scalar =
+      pool_.apply(Function::sin, {pool_.mul(scalar_carried, pool_.apply(Function::cos, {scalar_carried}))});
   EXPECT_EQ(after(20, scalar, [&](TermId t) { return t == scalar || t == scalar_carried; }), scalar);
 }
 

@@ -61,7 +61,8 @@ std::string without_reduction(const std::string& text, const std::string& name) 
 }
 
 std::string apply(std::string text, std::vector<ir::Edit> edits) {
-  std::sort(edits.begin(), edits.end(), [](const ir::Edit& a, const ir::Edit& b) { return a.span.begin > b.span.begin; });
+  std::sort(edits.begin(), edits.end(),
+            [](const ir::Edit& a, const ir::Edit& b) { return a.span.begin > b.span.begin; });
   for (const ir::Edit& edit : edits) text.replace(edit.span.begin, edit.span.end - edit.span.begin, edit.content);
   return text;
 }
