@@ -212,7 +212,7 @@ bool Session::prove_equal(TermId a, TermId b) {
 
 // Equal on every piece of the integer line of a guard form, each side simplified under the piece.
 bool Session::equal_by_cases(TermId a, TermId b, const std::vector<TermId>& guards, int depth) {
-  const auto detail = solvers::TermPool::Detail::parts;
+  const auto detail = solvers::TermPool::Detail::values;
   const TermId x = pool_.assume(a, guards, detail), y = pool_.assume(b, guards, detail);
   if (x == y) return true;
   auto form = pool_.guard_form(x);
