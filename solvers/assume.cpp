@@ -94,18 +94,22 @@ IndexId TermPool::assume_digits(IndexId e, const std::vector<TermId>& guards, in
 }
 
 TermId TermPool::assume(TermId term, const std::vector<TermId>& guards, Detail detail) {
-  TermId result = assume_at(term, guards, detail);
+  const TermId result = assume_at(term, guards, detail);
   if (detail != Detail::values) return result;
-  // Variables of which the guards leave one value. Last, since a guard that mentions them says something about digits.
+  // Variables of which the guards leave one value, here and in the guards. Last, since a guard that mentions such a
+  // variable says something about digits.
   VarSetId mentioned{0};
   for (TermId g : guards) mentioned = union_of(mentioned, node(g).free);
   Substitution fixed;
   for (VarId v : std::vector<VarId>(members(mentioned))) {
-    if (!contains(node(result).free, v)) continue;
     const auto [lo, hi] = bounds_under(index_var(v), guards);
     if (lo == hi) fixed.set(v, index_constant(lo));
   }
-  return fixed.empty() ? result : substitute(result, fixed);
+  if (fixed.empty()) return result;
+  std::vector<TermId> rest;
+  for (TermId g : guards)
+    if (const TermId left = substitute(g, fixed); is_guard(left)) rest.push_back(left);
+  return assume(substitute(result, fixed), rest, detail);
 }
 
 TermId TermPool::assume_at(TermId term, const std::vector<TermId>& guards, Detail detail) {
