@@ -195,7 +195,10 @@ Kinds optimizer_kinds() {
   return {
       at_names("norm_counts_replicas", "bucket*.square_sum", norm_counts_all),
       at_names("norm_counts_all_but_first", "bucket*.is_first",
-               [](Editor& e, const std::string& at) { e.set(at, "direction", std::string("ne")); }),
+               [](Editor& e, const std::string& at) {
+                 if (e.has_axis("tp") && e.axis_size("tp") == 2) throw NotApplicable();  // the other of two copies counts
+                 e.set(at, "direction", std::string("ne"));
+               }),
       at_names("norm_counted_twice", "grad_norm.own_square_sum", first_twice),
       at_names("norm_of_one_bucket", "grad_norm.own_square_sum",
                [](Editor& e, const std::string& at) { without_operand(e, at, 1); }),
