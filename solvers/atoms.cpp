@@ -67,7 +67,7 @@ std::optional<TermId> AtomTable::accept(TermId term, std::size_t variant_index, 
     if (guards.empty()) return std::nullopt;
     TermId context = pool_.one();
     for (TermId g : guards) context = pool_.mul(context, g);
-    const auto under_guards = [&](TermId t) { return pool_.assume(pool_.mul(context, t), guards, TermPool::Detail::parts); };
+    const auto under_guards = [&](TermId t) { return pool_.assume(pool_.mul(context, t), guards, TermPool::Detail::values); };
     if (under_guards(instantiated) != under_guards(term)) return std::nullopt;
   }
   for (std::size_t d = 0; d < shape.size(); ++d)

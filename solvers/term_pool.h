@@ -269,7 +269,8 @@ class TermPool {
   // A term equal to `term` wherever all guards hold, with the divisions and moduli that they decide (assume.cpp).
   // With Detail::parts also those that a guard confines to a part of their range; then the pieces of one function
   // look different, so that detail is for comparing under equal guards only.
-  enum class Detail { whole, parts };
+  // With Detail::values also variables of which the guards leave one value; for comparing only.
+  enum class Detail { whole, parts, values };
   TermId assume(TermId term, const std::vector<TermId>& guards, Detail detail = Detail::whole);
   IndexId assume_index(IndexId e, const std::vector<TermId>& guards, Detail detail = Detail::whole);
   bool is_guard(TermId term) const { return node(term).kind == TermKind::range; }
@@ -345,6 +346,7 @@ class TermPool {
   std::pair<std::int64_t, std::int64_t> bounds_under(IndexId e, const std::vector<TermId>& guards, int nesting);
   std::pair<std::int64_t, std::int64_t> modulus_under(const IndexAtom& modulus, const std::vector<TermId>& guards);
   std::optional<std::pair<IndexId, std::int64_t>> digit_of(const IndexAtom& modulus);
+  TermId assume_at(TermId term, const std::vector<TermId>& guards, Detail detail);
   IndexId assume_digits(IndexId e, const std::vector<TermId>& guards, int steps);
   void tick();
 

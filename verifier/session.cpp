@@ -233,7 +233,14 @@ bool Session::prove_equal(TermId a, TermId b) {
 
 // Equal on every piece of the integer line of a guard form, each side simplified under the piece.
 bool Session::equal_by_cases(TermId a, TermId b, const std::vector<TermId>& guards, int depth) {
-  const auto detail = solvers::TermPool::Detail::parts;
+  for (std::size_t i = 0; i < guards.size(); ++i) {  // a piece without points: a guard fails where the others hold
+    std::vector<TermId> others = guards;
+    others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
+    const solvers::TermNode& g = pool_.node(guards[i]);
+    const auto [lo, hi] = pool_.bounds_under(g.form, others);
+    if (lo > g.hi || hi < g.lo) return true;
+  }
+  const auto detail = solvers::TermPool::Detail::values;
   const TermId x = pool_.assume(a, guards, detail), y = pool_.assume(b, guards, detail);
   if (x == y) return true;
   auto form = pool_.guard_form(x);
