@@ -196,11 +196,7 @@ Kinds optimizer_kinds() {
       at_names("norm_counts_replicas", "bucket*.square_sum", norm_counts_all),
       at_names("norm_counts_all_but_first", "bucket*.is_first",
                [](Editor& e, const std::string& at) {
-<<<<<<< HEAD
-                 if (e.axis_size("tp") == 2) throw NotApplicable();  // the other one of two does as well
-=======
                  if (e.has_axis("tp") && e.axis_size("tp") == 2) throw NotApplicable();  // the other of two copies counts
->>>>>>> work-fold
                  e.set(at, "direction", std::string("ne"));
                }),
       at_names("norm_counted_twice", "grad_norm.own_square_sum", first_twice),
