@@ -1,7 +1,10 @@
 #include "lowering/config_object.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
+
+#include "ir/nearest.h"
 
 namespace shardproof::lowering {
 namespace {
@@ -14,6 +17,26 @@ std::string join(const std::vector<std::string>& parts) {
   std::string out;
   for (const std::string& part : parts) out += (out.empty() ? "" : ", ") + quoted(part);
   return out;
+}
+
+bool is_neutral(const ir::JsonNode& node, std::string_view neutral) {
+  switch (node.kind) {
+    case ir::JsonKind::text:
+      return node.text == neutral && neutral != "true" && neutral != "false" && !ir::parse_rational(neutral);
+    case ir::JsonKind::boolean:
+      return node.text == neutral;
+    case ir::JsonKind::number: {
+      const std::optional<ir::Rational> value = ir::parse_rational(node.text);
+      const std::optional<ir::Rational> wanted = ir::parse_rational(neutral);
+      return value && wanted && *value == *wanted;
+    }
+    case ir::JsonKind::array:
+    case ir::JsonKind::object:
+      return neutral == "[]" && node.count == 0;
+    case ir::JsonKind::null:
+      break;
+  }
+  return true;
 }
 
 }  // namespace
@@ -48,7 +71,7 @@ std::optional<ir::JsonRef> ConfigObject::find_object(std::string_view key) {
 
 ir::Span ConfigObject::span_of(std::string_view key) const {
   const ir::JsonNode* node = find(key);
-  return node != nullptr ? node->span : object_->span;
+  return node != nullptr ? node->span : ir::Span{object_->span.begin, object_->span.begin + 1};
 }
 
 std::int64_t ConfigObject::positive(std::string_view key, std::optional<std::int64_t> fallback, std::int64_t most) {
@@ -139,29 +162,87 @@ std::string ConfigObject::choice(std::string_view key, const std::vector<std::st
 }
 
 void ConfigObject::missing(std::string_view key, std::string_view expected) {
-  sink_->error("SP0020", "missing-setting", "the configuration has no " + quoted(key), object_->span,
+  error("SP0020", "missing-setting", "the configuration has no " + quoted(key), span_of({}),
                std::string(expected), "nothing", "add " + quoted(key));
 }
 
 void ConfigObject::bad_value(std::string_view key, std::string_view expected, std::string_view found) {
-  sink_->error("SP0021", "bad-setting", quoted(key) + " is not usable", span_of(key), std::string(expected),
+  error("SP0021", "bad-setting", quoted(key) + " is not usable", span_of(key), std::string(expected),
                std::string(found));
 }
 
 void ConfigObject::bad_choice(std::string_view key, std::string_view expected, std::string_view found) {
-  sink_->error("SP0022", "unknown-choice", quoted(key) + " names nothing known", span_of(key), std::string(expected),
+  error("SP0022", "unknown-choice", quoted(key) + " names nothing known", span_of(key), std::string(expected),
                std::string(found));
 }
 
 void ConfigObject::inconsistent(std::string_view key, std::string message, std::string expected, std::string found) {
-  sink_->error("SP0023", "settings-do-not-fit", std::move(message), span_of(key), std::move(expected),
+  error("SP0023", "settings-do-not-fit", std::move(message), span_of(key), std::move(expected),
                std::move(found));
 }
 
 void ConfigObject::unsupported(std::string_view key, std::string message, std::string fix) {
   const ir::JsonNode* node = find(key);
-  sink_->error("SP0025", "unsupported-feature", std::move(message), span_of(key), {},
+  error("SP0025", "unsupported-feature", std::move(message), span_of(key), {},
                node == nullptr ? std::string("nothing") : describe_node(*node), std::move(fix));
+}
+
+void ConfigObject::error(std::string code, std::string name, std::string message, ir::Span span, std::string expected,
+                         std::string found, std::string fix) {
+  report(ir::make_error(std::move(code), std::move(name), std::move(message), span, std::move(expected),
+                        std::move(found), std::move(fix)));
+}
+
+void ConfigObject::report(ir::Diagnostic diagnostic) {
+  if (!title_.empty()) diagnostic.notes.push_back("in " + title_);
+  sink_->add(std::move(diagnostic));
+}
+
+ir::Diagnostic ConfigObject::unknown_field(const ir::JsonNode& field, std::span<const std::string_view> known) const {
+  ir::Diagnostic diagnostic;
+  diagnostic.labels.push_back({field.key_span, {}, true});
+  diagnostic.found = quoted(field.key);
+  if (const std::string_view near = ir::nearest(field.key, known); !near.empty()) {
+    diagnostic.fix = ir::Fix{"did you mean " + quoted(near) + "?", {}, ir::Applicability::display_only};
+  }
+  return diagnostic;
+}
+
+void ConfigObject::refuse_unknown(std::span<const std::string_view> known) {
+  for (ir::JsonRef member : object_) {
+    if (std::find(known.begin(), known.end(), member->key) != known.end()) continue;
+    ir::Diagnostic diagnostic = unknown_field(member.node(), known);
+    diagnostic.code = "SP0026";
+    diagnostic.name = "unknown-setting";
+    diagnostic.message = "there is no setting " + quoted(member->key);
+    report(std::move(diagnostic));
+  }
+}
+
+void ConfigObject::warn_of_unknown(std::span<const std::string_view> known) {
+  for (ir::JsonRef member : object_) {
+    if (member->kind == ir::JsonKind::null) continue;
+    if (std::find(known.begin(), known.end(), member->key) != known.end()) continue;
+    ir::Diagnostic diagnostic = unknown_field(member.node(), known);
+    diagnostic.code = "SP0027";
+    diagnostic.name = "setting-not-read";
+    diagnostic.severity = ir::Severity::warning;
+    diagnostic.message = quoted(member->key) + " is not known and not read: the plan does not have what it stands for";
+    report(std::move(diagnostic));
+  }
+}
+
+void ConfigObject::only_neutral(std::string_view key, std::string_view neutral, std::string_view reason) {
+  const ir::JsonNode* node = find(key);
+  if (node == nullptr || is_neutral(*node, neutral)) return;
+  std::string fix = "remove it";
+  if (neutral != "null" && neutral != "[]") fix += ", or set it to " + std::string(neutral);
+  unsupported(key, quoted(key) + " " + describe_node(*node) + " is not supported: " + std::string(reason),
+              std::move(fix));
+}
+
+std::string setup_title(const std::string& name) {
+  return name.empty() ? std::string() : "set-up " + quoted(name);
 }
 
 std::optional<ir::JsonRef> select_config(const ir::JsonTree& tree, const std::string& name, ir::DiagnosticSink& sink,
@@ -179,8 +260,12 @@ std::optional<ir::JsonRef> select_config(const ir::JsonTree& tree, const std::st
     names.emplace_back(member->key);
   }
   if (!named) {
-    if (selected != nullptr) *selected = name;
-    return root;
+    if (selected != nullptr) selected->clear();
+    if (name.empty()) return root;
+    sink.error("SP0020", "missing-setting", "the file has no configuration called " + quoted(name),
+               {root->span.begin, root->span.begin + 1}, "no name: the file is a single configuration", quoted(name),
+               "leave the name out, or write {" + std::string("\"NAME\": {...}}"));
+    return std::nullopt;
   }
   for (ir::JsonRef member : root) {
     if (member->key != name && (!name.empty() || names.size() > 1)) continue;
@@ -190,7 +275,7 @@ std::optional<ir::JsonRef> select_config(const ir::JsonTree& tree, const std::st
   sink.error("SP0020", "missing-setting",
              name.empty() ? "the file holds several configurations and none was chosen"
                           : "the file has no configuration called " + quoted(name),
-             root->span, "one of " + join(names), name.empty() ? "no name" : quoted(name),
+             {root->span.begin, root->span.begin + 1}, "one of " + join(names), name.empty() ? "no name" : quoted(name),
              "name one of the configurations");
   return std::nullopt;
 }

@@ -4,8 +4,10 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "ir/diagnostic.h"
@@ -18,7 +20,9 @@ namespace shardproof::lowering {
 // publishers' own readers. After a bad field the fallback is returned and the sink has an error.
 class ConfigObject {
  public:
-  ConfigObject(ir::JsonRef object, ir::DiagnosticSink& sink) : object_(object), sink_(&sink) {}
+  // `title` says in findings whose settings these are, where the file holds several.
+  ConfigObject(ir::JsonRef object, ir::DiagnosticSink& sink, std::string title = {})
+      : object_(object), sink_(&sink), title_(std::move(title)) {}
 
   const ir::JsonNode* find(std::string_view key) const;  // nullptr: absent or null
   std::optional<ir::JsonRef> find_object(std::string_view key);
@@ -34,7 +38,15 @@ class ConfigObject {
   std::string choice(std::string_view key, const std::vector<std::string>& choices,
                      std::optional<std::string> fallback = std::nullopt);
 
-  // Place of a field, or of the whole object if it is absent.
+  // No field but those of `known`: each other one is an error (SP0026), or a warning (SP0027) for files that also serve
+  // other programs.
+  void refuse_unknown(std::span<const std::string_view> known);
+  void warn_of_unknown(std::span<const std::string_view> known);
+  // A field that is known and not supported may be absent, or `neutral`: a number, a literal, a text without its quotes,
+  // or "[]" for an empty list or object.
+  void only_neutral(std::string_view key, std::string_view neutral, std::string_view reason);  // SP0025
+
+  // Place of a field, or where the object begins if it is absent.
   ir::Span span_of(std::string_view key) const;
   void missing(std::string_view key, std::string_view expected);                                          // SP0020
   void bad_value(std::string_view key, std::string_view expected, std::string_view found);                // SP0021
@@ -42,17 +54,26 @@ class ConfigObject {
   void inconsistent(std::string_view key, std::string message, std::string expected, std::string found);  // SP0023
   void unsupported(std::string_view key, std::string message, std::string fix = {});                      // SP0025
   ir::DiagnosticSink& sink() { return *sink_; }
+  void report(ir::Diagnostic diagnostic);  // adds the title
 
  private:
+  void error(std::string code, std::string name, std::string message, ir::Span span, std::string expected,
+             std::string found, std::string fix = {});
+  ir::Diagnostic unknown_field(const ir::JsonNode& field, std::span<const std::string_view> known) const;
+
   ir::JsonRef object_;
   ir::DiagnosticSink* sink_;
+  std::string title_;
 };
 
 // What a node holds, for "found": a number or literal as written, text in quotes, or "an object".
 std::string describe_node(const ir::JsonNode& node);
 
-// The settings object of a file: the root itself, or, if all members of the root are objects, the one called
-// `name` (the only one, if `name` is empty). Reports SP0020 with the available names otherwise.
+// "set-up `name`"; empty for a set-up without a name.
+std::string setup_title(const std::string& name);
+
+// The settings object of a file: the root itself (then `name` is empty), or, if all members of the root are objects, the
+// one called `name` (the only one, if `name` is empty). Reports SP0020 with the available names otherwise.
 std::optional<ir::JsonRef> select_config(const ir::JsonTree& tree, const std::string& name, ir::DiagnosticSink& sink,
                                          std::string* selected = nullptr);
 

@@ -4,6 +4,7 @@
 
 #include "lowering/build_reference.h"
 #include "lowering/config_object.h"
+#include "lowering/model_fields.h"
 
 namespace shardproof::lowering {
 namespace {
@@ -28,7 +29,8 @@ void check_dropout(ConfigObject& config, std::string_view key, std::string_view 
   config.sink().error(
       "SP0024", "dropout",
       "the model is trained with dropout `" + std::string(key) + "`, which the reference step does not have",
-      config.span_of(key), "0", found, "set `" + std::string(key) + "` to 0, or ask to read dropout as 0");
+      config.span_of(key), "0", found,
+      "set `" + std::string(key) + "` to 0, or read dropout as 0 with `--dropout-to-zero`");
 }
 
 void refuse_flag(ConfigObject& config, std::string_view key, bool supported, bool default_value) {
@@ -36,23 +38,45 @@ void refuse_flag(ConfigObject& config, std::string_view key, bool supported, boo
   config.unsupported(key, "`" + std::string(key) + "` = " + (supported ? "false" : "true") + " is not supported");
 }
 
+// Frequencies are exact fractions of 64 bits (rope_tables.cpp): far outside of these ranges there are none.
+void check_range(ConfigObject& config, std::string_view key, double value, double least, double most,
+                 std::string_view range) {
+  if (value >= least && value <= most) return;
+  config.bad_value(key, range, describe_node(*config.find(key)));
+}
+
 void read_rope_scaling(ConfigObject& config, ModelConfig& model) {
   // transformers 5 moved theta and the scaling into one object.
   std::optional<ir::JsonRef> object = config.find_object("rope_parameters");
   const bool merged = object.has_value();
+  model.rope_theta = config.real("rope_theta", 10000.0);
+  check_range(config, "rope_theta", model.rope_theta, 1, 1e12, "a number from 1 to 10^12");
   if (!merged) {
-    model.rope_theta = config.real("rope_theta", 10000.0);
     object = config.find_object("rope_scaling");
     if (!object) return;
   }
   ConfigObject rope(*object, config.sink());
-  if (merged) model.rope_theta = rope.real("rope_theta", 10000.0);
+  check_rope_fields(rope);
+  if (merged) {
+    const double outer = model.rope_theta;
+    model.rope_theta = rope.real("rope_theta", outer);
+    if (model.rope_theta != outer) {
+      check_range(rope, "rope_theta", model.rope_theta, 1, 1e12, "a number from 1 to 10^12");
+    }
+    if (config.find("rope_theta") != nullptr && model.rope_theta != outer) {
+      config.inconsistent("rope_theta", "`rope_theta` is given twice",
+                          describe_node(*rope.find("rope_theta")) + " (in `rope_parameters`)",
+                          describe_node(*config.find("rope_theta")));
+    }
+    config.only_neutral("rope_scaling", "null", "`rope_parameters` says how positions are scaled");
+  }
   const char* type_key = rope.find("rope_type") != nullptr || rope.find("type") == nullptr ? "rope_type" : "type";
   RopeScaling scaling;
   scaling.type = rope.choice(type_key, {"default", "linear", "llama3"},
                              merged ? std::optional<std::string>("default") : std::nullopt);
   if (scaling.type.empty() || scaling.type == "default") return;
   scaling.factor = rope.real("factor");
+  check_range(rope, "factor", scaling.factor, 1e-3, 1e5, "a number from 0.001 to 100000");
   if (scaling.type == "llama3") {
     scaling.low_freq_factor = rope.real("low_freq_factor");
     scaling.high_freq_factor = rope.real("high_freq_factor");
@@ -66,6 +90,7 @@ void read_rope_scaling(ConfigObject& config, ModelConfig& model) {
   model.rope_scaling = scaling;
 }
 
+// Only of settings that were all read: a missing one is one error.
 void check_heads(ConfigObject& config, const ModelConfig& model, std::string_view hidden_key,
                  std::string_view heads_key) {
   if (config.find("head_dim") == nullptr && model.hidden_size % model.num_heads != 0) {
@@ -79,8 +104,10 @@ void check_heads(ConfigObject& config, const ModelConfig& model, std::string_vie
 }
 
 ModelConfig read_llama(ConfigObject& config, const ReadModelOptions& options) {
+  const std::size_t errors_before = config.sink().error_count();
   ModelConfig model;
   model.family = ModelFamily::llama;
+  check_llama_fields(config);
   model.hidden_size = config.positive("hidden_size");
   model.intermediate_size = config.positive("intermediate_size");
   model.num_layers = config.positive("num_hidden_layers", std::nullopt, kMostLayers);
@@ -92,9 +119,10 @@ ModelConfig read_llama(ConfigObject& config, const ReadModelOptions& options) {
   model.norm_eps = config.rational("rms_norm_eps", ir::Rational(1, 1000000), ir::Rational(0), ir::Rational(1));
   model.tie_word_embeddings = config.flag("tie_word_embeddings", false);
   model.activation = config.choice("hidden_act", {"silu"}, "silu");
+  const bool complete = config.sink().error_count() == errors_before;
   read_rope_scaling(config, model);
-  check_heads(config, model, "hidden_size", "num_attention_heads");
-  if (model.head_dim % 2 != 0) {
+  if (complete) check_heads(config, model, "hidden_size", "num_attention_heads");
+  if (complete && model.head_dim % 2 != 0) {
     config.inconsistent(config.find("head_dim") != nullptr ? "head_dim" : "hidden_size",
                         "rotary embedding needs an even head dimension", "an even number",
                         std::to_string(model.head_dim));
@@ -106,8 +134,10 @@ ModelConfig read_llama(ConfigObject& config, const ReadModelOptions& options) {
 }
 
 ModelConfig read_gpt2(ConfigObject& config, const ReadModelOptions& options) {
+  const std::size_t errors_before = config.sink().error_count();
   ModelConfig model;
   model.family = ModelFamily::gpt2;
+  check_gpt2_fields(config);
   model.hidden_size = config.positive("n_embd");
   model.intermediate_size = config.positive("n_inner", 4 * model.hidden_size);
   model.num_layers = config.positive("n_layer", std::nullopt, kMostLayers);
@@ -120,7 +150,13 @@ ModelConfig read_gpt2(ConfigObject& config, const ReadModelOptions& options) {
   model.tie_word_embeddings = config.flag("tie_word_embeddings", true);
   // gelu_new and gelu_pytorch_tanh are the same function.
   model.activation = config.choice("activation_function", {"gelu_new", "gelu_pytorch_tanh"}, "gelu_new");
-  check_heads(config, model, "n_embd", "n_head");
+  if (config.sink().error_count() == errors_before) {
+    check_heads(config, model, "n_embd", "n_head");
+    if (config.positive("head_dim", model.head_dim) != model.head_dim) {
+      config.inconsistent("head_dim", "`head_dim` is not `n_embd` / `n_head`", std::to_string(model.head_dim),
+                          describe_node(*config.find("head_dim")));
+    }
+  }
   refuse_flag(config, "scale_attn_weights", true, true);
   refuse_flag(config, "scale_attn_by_inverse_layer_idx", false, false);
   refuse_flag(config, "add_cross_attention", false, false);

@@ -48,7 +48,8 @@ struct ReadModelOptions {
 };
 
 // Codes: those of the JSON reader, SP0020 missing field, SP0021 bad value, SP0022 unknown choice (model_type,
-// activation, rope type), SP0023 sizes that do not fit together, SP0024 dropout, SP0025 unsupported feature.
+// activation, rope type), SP0023 sizes that do not fit together, SP0024 dropout, SP0025 unsupported feature,
+// SP0027 (a warning) a field that is not known. On success the sink may hold warnings.
 std::optional<ModelConfig> read_model_config(std::shared_ptr<const ir::SourceFile> source, ir::DiagnosticSink& sink,
                                              const ReadModelOptions& options = {});
 

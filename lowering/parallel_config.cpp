@@ -1,9 +1,12 @@
 #include "lowering/parallel_config.h"
 
 #include "lowering/config_object.h"
+#include "lowering/setup_fields.h"
 
 namespace shardproof::lowering {
 namespace {
+
+constexpr std::int64_t kMostRanks = std::int64_t{1} << 32;  // the largest mesh of the IR
 
 void check_batch(ConfigObject& config, const ParallelConfig& parallel) {
   const std::int64_t model_parallel =
@@ -13,6 +16,12 @@ void check_batch(ConfigObject& config, const ParallelConfig& parallel) {
     config.inconsistent("world_size", "the world is not a whole number of tensor x pipeline x context parallel groups",
                         "a multiple of " + std::to_string(model_parallel), std::to_string(parallel.world_size));
     return;
+  }
+  if (config.positive("data_parallel_size", parallel.data_parallel_size()) != parallel.data_parallel_size()) {
+    config.inconsistent("data_parallel_size", "the data parallel size is not what the world size leaves for it",
+                        std::to_string(parallel.data_parallel_size()) + " (world size " +
+                            std::to_string(parallel.world_size) + " by " + std::to_string(model_parallel) + ")",
+                        describe_node(*config.find("data_parallel_size")));
   }
   const std::int64_t samples = ir::checked_mul(parallel.micro_batch_size, parallel.data_parallel_size());
   if (parallel.global_batch_size % samples != 0) {
@@ -84,14 +93,15 @@ std::optional<ParallelConfig> read_parallel_config(std::shared_ptr<const ir::Sou
   const std::optional<ir::JsonRef> object = select_config(*tree, name, sink, &parallel.name);
   if (!object) return std::nullopt;
   const std::size_t errors_before = sink.error_count();
-  ConfigObject config(*object, sink);
+  ConfigObject config(*object, sink, setup_title(parallel.name));
+  check_setup_fields(config);
   parallel.model = config.text("model", "");
   parallel.tensor_model_parallel_size = config.positive("tensor_model_parallel_size", 1);
   parallel.pipeline_model_parallel_size = config.positive("pipeline_model_parallel_size", 1);
   parallel.virtual_pipeline_model_parallel_size = config.positive("virtual_pipeline_model_parallel_size", 1);
   parallel.context_parallel_size = config.positive("context_parallel_size", 1);
   parallel.expert_model_parallel_size = config.positive("expert_model_parallel_size", 1);
-  parallel.world_size = config.positive("world_size");
+  parallel.world_size = config.positive("world_size", std::nullopt, kMostRanks);
   parallel.sequence_parallel = config.flag("sequence_parallel", false);
   read_sharding(config, parallel);
   parallel.micro_batch_size = config.positive("micro_batch_size", 1);

@@ -12,17 +12,19 @@ namespace shardproof::lowering {
 class PlanError : public std::runtime_error {
  public:
   PlanError(std::string error_code, std::string message, std::string expected_text, std::string found_text,
-            std::string fix_text)
+            std::string fix_text, std::string setting_name = {})
       : std::runtime_error(std::move(message)),
         code(std::move(error_code)),
         expected(std::move(expected_text)),
         found(std::move(found_text)),
-        fix(std::move(fix_text)) {}
+        fix(std::move(fix_text)),
+        setting(std::move(setting_name)) {}
 
   std::string code;
   std::string expected;
   std::string found;
-  std::string fix;  // as an order; may be empty
+  std::string fix;      // as an order; may be empty
+  std::string setting;  // the field of the set-up to look at; may be empty
 };
 
 }  // namespace shardproof::lowering

@@ -8,10 +8,11 @@ std::optional<TrainingConfig> read_training_config(std::shared_ptr<const ir::Sou
                                                    ir::DiagnosticSink& sink, const std::string& name) {
   const std::optional<ir::JsonTree> tree = ir::parse_json(*source, {}, sink);
   if (!tree) return std::nullopt;
-  const std::optional<ir::JsonRef> object = select_config(*tree, name, sink);
+  std::string selected;
+  const std::optional<ir::JsonRef> object = select_config(*tree, name, sink, &selected);
   if (!object) return std::nullopt;
   const std::size_t errors_before = sink.error_count();
-  ConfigObject config(*object, sink);
+  ConfigObject config(*object, sink, setup_title(selected));
   TrainingConfig training;
   const ir::Rational zero(0);
   const ir::Rational one(1);

@@ -18,7 +18,7 @@ int cmd_show(Arguments arguments) {
   if (!parse_arguments(app, arguments)) return 0;
 
   const LoadedDocument loaded = load_document(path);
-  if (!loaded.document) return report_invalid(loaded.report, loaded.source.get(), path);
+  if (!loaded.document) return report_invalid(loaded.report.diagnostics, loaded.source.get(), path, "nothing is shown");
   write_file(output, [&](std::ostream& out) { ir::print_text(*loaded.document, out); });
   return 0;
 }

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <iostream>
 
@@ -9,6 +10,7 @@
 #include "ir/validate.h"
 #include "tools/command_line.h"
 #include "verifier/render_text.h"
+#include "verifier/rules.h"
 
 namespace shardproof::tools {
 
@@ -31,18 +33,36 @@ LoadedDocument load_document(const std::string& path) {
   return loaded;
 }
 
-int report_invalid(const verifier::Report& report, const ir::SourceFile* source, const std::string& path) {
+namespace {
+
+void print_findings(std::vector<ir::Diagnostic> diagnostics, const ir::SourceFile* source, const std::string& path) {
+  verifier::Report report;
+  report.diagnostics = std::move(diagnostics);
   verifier::TextOptions options;
   options.color = use_color("auto", STDERR_FILENO);
+  options.quiet = true;  // no verdict: nothing was verified
   verifier::render_full(report, source, path, options, std::cerr);
+}
+
+}  // namespace
+
+int report_invalid(std::vector<ir::Diagnostic> diagnostics, const ir::SourceFile* source, const std::string& path,
+                   const std::string& consequence) {
+  const auto errors = std::count_if(diagnostics.begin(), diagnostics.end(),
+                                    [](const ir::Diagnostic& d) { return d.severity == ir::Severity::error; });
+  const auto first = std::find_if(diagnostics.begin(), diagnostics.end(),
+                                  [](const ir::Diagnostic& d) { return d.severity == ir::Severity::error; });
+  const std::string code = first == diagnostics.end() ? std::string() : first->code;
+  print_findings(std::move(diagnostics), source, path);
+  std::cerr << consequence << ": " << errors << (errors == 1 ? " error\n" : " errors\n");
+  if (verifier::find_rule(code) != nullptr) {
+    std::cerr << "for more about this finding, run `shardproof explain " << code << "`\n";
+  }
   return kExitUsage;
 }
 
-int report_invalid(std::vector<ir::Diagnostic> diagnostics, const ir::SourceFile* source, const std::string& path) {
-  verifier::Report report;
-  report.verdict = verifier::Verdict::invalid;
-  report.diagnostics = std::move(diagnostics);
-  return report_invalid(report, source, path);
+void report_warnings(std::vector<ir::Diagnostic> diagnostics, const ir::SourceFile* source, const std::string& path) {
+  if (!diagnostics.empty()) print_findings(std::move(diagnostics), source, path);
 }
 
 bool use_color(std::string_view choice, int descriptor) {

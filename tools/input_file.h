@@ -25,9 +25,11 @@ struct LoadedDocument {
 };
 LoadedDocument load_document(const std::string& path);
 
-// Prints the findings of an invalid input to standard error. Returns the exit code.
-int report_invalid(const verifier::Report& report, const ir::SourceFile* source, const std::string& path);
-int report_invalid(std::vector<ir::Diagnostic> diagnostics, const ir::SourceFile* source, const std::string& path);
+// Prints the findings of an invalid input to standard error, and what therefore did not happen ("no plan was made").
+// Returns the exit code.
+int report_invalid(std::vector<ir::Diagnostic> diagnostics, const ir::SourceFile* source, const std::string& path,
+                   const std::string& consequence);
+void report_warnings(std::vector<ir::Diagnostic> diagnostics, const ir::SourceFile* source, const std::string& path);
 
 // Colours for what goes to file descriptor `descriptor`: `choice` is "auto" (a terminal without NO_COLOR), "always" or
 // "never".

@@ -59,6 +59,13 @@ class TemporaryFile {
 
 }  // namespace
 
+void require_folder(const std::string& path) {
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  std::error_code error;
+  if (path == "-" || folder.empty() || std::filesystem::is_directory(folder, error)) return;
+  cannot_write(path, "there is no folder '" + folder.string() + "'");
+}
+
 void write_file(const std::string& path, const std::function<void(std::ostream&)>& write) {
   if (path == "-") {
     write(std::cout);
@@ -66,10 +73,8 @@ void write_file(const std::string& path, const std::function<void(std::ostream&)
     if (!std::cout) cannot_write("standard output", "write error");
     return;
   }
-  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  require_folder(path);
   std::error_code error;
-  if (!folder.empty()) std::filesystem::create_directories(folder, error);
-  if (error) cannot_write(path, error.message());
   // Renaming over a device or pipe would replace it by a file.
   if (std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error)) {
     std::ofstream out(path, std::ios::binary);

@@ -11,4 +11,7 @@ namespace shardproof::tools {
 // `path` once everything is on disk. Path "-" is standard output. Throws UsageError if it cannot be written.
 void write_file(const std::string& path, const std::function<void(std::ostream&)>& write);
 
+// Throws UsageError if the folder that `path` would be written to does not exist: said before long work, not after it.
+void require_folder(const std::string& path);
+
 }  // namespace shardproof::tools

@@ -6,6 +6,7 @@ refused() { # refused FILE CODE
     sp 2 "$verb" "$1"
     cat out >>err
     err_has "error\[$2\]"
+    [ "$verb" = verify ] || ! grep -q 'cannot be verified' err || fail "nobody wanted to verify"
   done
   sp 2 edit "$1" --drop x -o unwanted.json
   err_has "error\[$2\]"

@@ -41,4 +41,45 @@ err_has 'error\[SP0031\]'
 setup "$configs/llama-3.1-8b.json" 8 2 ', "pipeline_model_parallel_size": 2' >p.json
 sp 2 plan --model "$configs/llama-3.1-8b.json" --parallel p.json -o b.json
 err_has 'error\[SP0033\]'
+err_has 'p.json:1:[0-9]+$'
+
+# Findings say which set-up, where, and what therefore did not happen.
+refused_setup() { # refused_setup CODE FIELDS
+  printf '{"mine": {"world_size": 8, "global_batch_size": 16, "seq_length": 128,\n%s}}\n' "$2" >p.json
+  sp 2 plan --model "$configs/${3:-llama-3.1-8b}.json" --parallel p.json --dropout-to-zero -o b.json
+  err_has "error\[$1\]"
+  err_has 'p.json:[12]:[0-9]+$'
+  err_has '^note: in set-up `mine`$'
+  err_has '^no plan was made: 1 error$'
+}
+refused_setup SP0026 '"tensor_model_paralell_size": 2'
+err_has '^help: did you mean `tensor_model_parallel_size`\?$'
+refused_setup SP0025 '"optimizer": "sgd"'
+refused_setup SP0033 '"context_parallel_size": 2'
+refused_setup SP0023 '"num_layers": 2'
+refused_setup SP0023 '"untie_embeddings_and_output_weights": false'
+refused_setup SP0023 '"data_parallel_size": 2'
+sed -e 's/128,/1025,/' p.json >q.json
+sed -i -e 's/"data_parallel_size": 2/"bf16": true/' q.json
+sp 2 plan --model "$configs/gpt2-small.json" --parallel q.json --dropout-to-zero -o b.json
+err_has 'error\[SP0032\].*longer than the model has positions'
+sed -i -e 's/1025,/131073,/' q.json
+sp 2 plan --model "$configs/llama-3.1-8b.json" --parallel q.json -o b.json
+err_has 'error\[SP0032\].*longer than the model has positions'
+sed -i -e 's/131073,/8192,/; s/"world_size": 8/"world_size": 1099511627776/' q.json
+sp 2 plan --model "$configs/llama-3.1-8b.json" --parallel q.json -o b.json
+err_has 'error\[SP0021\]: `world_size`'
+setup "$configs/llama-3.1-8b.json" 8 2 '' >p.json
+sp 2 plan --parallel p.json --select foo -o b.json
+err_has 'no configuration called `foo`'
 [ ! -e b.json ] || fail "a file was written although planning failed"
+
+# An unknown field of a model is said, and no more.
+sed -e 's/"model_type"/"rotary_speed": 2, "model_type"/' "$configs/llama-3.1-8b.json" >m.json
+sp 0 plan --model m.json --parallel p.json -o b.json
+err_has 'warning\[SP0027\]: `rotary_speed`'
+err_has '^wrote b.json'
+
+sp 2 plan --parallel "$configs/parallel.json" --select llama-3.1-8b@64 -o no/folder/b.json
+err_has "^error: cannot write 'no/folder/b.json': there is no folder"
+[ ! -e no ] || fail "a folder was made"

@@ -55,11 +55,14 @@ sp 0 verify fixed.json
 # Input from standard input; report to a file.
 "$SHARDPROOF" verify - <good.json >out 2>err || fail "a plan on standard input"
 out_has 'is equivalent'
-sp 0 verify good.json -o deep/folder/report.txt
+sp 0 verify good.json -o report.txt
 out_empty
-grep -q 'is equivalent' deep/folder/report.txt || fail "the report was not written"
+grep -q 'is equivalent' report.txt || fail "the report was not written"
 sp 2 verify good.json -o /dev/null/report
 err_has "cannot write '/dev/null/report'"
+sp 2 verify good.json -o no/folder/report.txt
+err_has "cannot write 'no/folder/report.txt': there is no folder 'no/folder'"
+[ ! -e no ] || fail "a folder was made"
 
 # Several plans: reports in order, the worst exit code, the same for any number of jobs.
 sp $wrong verify good.json wrong.json good.json --format concise --jobs 1

@@ -141,7 +141,8 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(BadField{"16384", "1.5", "SP0021"}, BadField{"16384", "\"16384\"", "SP0021"},
                       BadField{"16384", "99999999999999999999", "SP0021"}, BadField{"126", "0", "SP0021"},
                       BadField{"126", "100000000", "SP0021"}, BadField{"1e-05", "-1e-05", "SP0021"},
-                      BadField{"500000.0", "0", "SP0021"}, BadField{"\"silu\"", "\"gelu\"", "SP0022"},
+                      BadField{"500000.0", "0", "SP0021"}, BadField{"500000.0", "1e13", "SP0021"},
+                      BadField{"\"factor\": 8.0", "\"factor\": 1e6", "SP0021"}, BadField{"\"silu\"", "\"gelu\"", "SP0022"},
                       BadField{"\"llama3\"", "\"yarn\"", "SP0022"}, BadField{"\"factor\": 8.0,", "", "SP0020"},
                       BadField{"\"num_key_value_heads\": 8", "\"num_key_value_heads\": 7", "SP0023"},
                       BadField{"\"num_attention_heads\": 128", "\"num_attention_heads\": 96", "SP0023"},
@@ -150,6 +151,47 @@ INSTANTIATE_TEST_SUITE_P(
                       BadField{"\"mlp_bias\": false", "\"mlp_bias\": 1", "SP0021"},
                       BadField{"\"mlp_bias\": false", "\"attention_dropout\": 0.5", "SP0024"},
                       BadField{"{", "[", "SP0001"}));
+
+TEST(ModelConfig, AMissingFieldIsOneError) {
+  for (const char* field : {"\"num_attention_heads\": 128, ", "\"hidden_size\": 16384, "}) {
+    const Read r = read(replaced(kLlama405b, field, ""));
+    EXPECT_FALSE(r.model);
+    ASSERT_EQ(r.sink.diagnostics().size(), 1u) << field;
+    EXPECT_EQ(r.only().code, "SP0020");
+  }
+}
+
+std::string with(const char* config, const std::string& field) { return replaced(config, "{", "{" + field + ", "); }
+
+TEST(ModelConfig, FieldsThatChangeTheComputationAreRefusedUnlessNeutral) {
+  for (const char* field :
+       {R"("sliding_window": 4096)", R"("partial_rotary_factor": 0.5)", R"("use_qk_norm": true)",
+        R"("logit_scale": 0.0625)", R"("num_local_experts": 8)", R"("quantization_config": {"bits": 4})",
+        R"("pruned_heads": {"0": [1]})", R"("rope_parameters": {"rope_type": "default"})"}) {
+    const Read r = read(with(kLlama405b, field));
+    EXPECT_FALSE(r.model) << field;
+    ASSERT_FALSE(r.sink.diagnostics().empty()) << field;
+    EXPECT_EQ(r.sink.diagnostics().back().code, "SP0025") << field;
+  }
+  const Read neutral =
+      read(with(kLlama405b, R"("sliding_window": null, "partial_rotary_factor": 1.0, "pruned_heads": {},
+                "torch_dtype": "bfloat16", "transformers_version": "4.43.0", "use_cache": true, "eos_token_id": [1, 2])"));
+  EXPECT_TRUE(neutral.model);
+  EXPECT_TRUE(neutral.sink.diagnostics().empty());
+  EXPECT_FALSE(read(with(kGpt2, R"("head_dim": 32)"), true).model);
+  EXPECT_TRUE(read(with(kGpt2, R"("head_dim": 64)"), true).model);
+}
+
+TEST(ModelConfig, UnknownFieldsAreWarnings) {
+  const Read r = read(with(kLlama405b, R"("num_key_value_head": 4)"));
+  EXPECT_TRUE(r.model);
+  ASSERT_EQ(r.sink.diagnostics().size(), 1u);
+  EXPECT_EQ(r.only().code, "SP0027");
+  EXPECT_EQ(r.only().severity, ir::Severity::warning);
+  EXPECT_EQ(r.place(), "\"num_key_value_head\"");
+  ASSERT_TRUE(r.only().fix);
+  EXPECT_EQ(r.only().fix->message, "did you mean `num_key_value_heads`?");
+}
 
 TEST(ModelConfig, ExplicitHeadDimNeedNotDivideHidden) {
   const Read r =

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <sstream>
+
+#include "lowering/setup_fields.h"
 #include "lowering/training_config.h"
 
 namespace shardproof::lowering {
@@ -86,6 +90,7 @@ INSTANTIATE_TEST_SUITE_P(
             R"({"world_size": 4, "tensor_model_parallel_size": 1099511627776, "pipeline_model_parallel_size": 1099511627776,
                    "global_batch_size": 4, "seq_length": 8})",
             "SP0023"},
+        Misfit{R"({"world_size": 1099511627776, "global_batch_size": 8, "seq_length": 8})", "SP0021"},
         Misfit{R"({"global_batch_size": 6, "seq_length": 8})", "SP0020"},
         Misfit{R"({"world_size": 4, "global_batch_size": 4, "seq_length": 8, "cp_comm_type": "ring"})", "SP0022"},
         Misfit{R"({"world_size": 4, "global_batch_size": 4, "seq_length": 8, "clip_grad": -1})", "SP0021"},
@@ -110,6 +115,81 @@ TEST(TrainingConfig, RefusesValuesThatDivideByZero) {
     EXPECT_FALSE(read_training_config(file(text), sink)) << text;
     ASSERT_FALSE(sink.diagnostics().empty());
     EXPECT_EQ(sink.diagnostics()[0].code, "SP0021") << text;
+  }
+}
+
+// A small set-up with one more field, which gets exactly one finding.
+ir::Diagnostic finding_for(const std::string& field) {
+  const auto source =
+      file(R"({"small": {"world_size": 4, "global_batch_size": 8, "seq_length": 16, )" + field + "}}");
+  ir::DiagnosticSink sink;
+  EXPECT_FALSE(read_parallel_config(source, sink, "small")) << field;
+  EXPECT_EQ(sink.diagnostics().size(), 1u) << field;
+  return sink.diagnostics().empty() ? ir::Diagnostic{} : sink.diagnostics()[0];
+}
+
+TEST(SetupFields, UnknownOnesAreErrorsWithTheirPlaceAndTheNearest) {
+  const ir::Diagnostic finding = finding_for(R"("tensor_model_paralell_size": 2)");
+  EXPECT_EQ(finding.code, "SP0026");
+  EXPECT_EQ(finding.message, "there is no setting `tensor_model_paralell_size`");
+  ASSERT_TRUE(finding.fix);
+  EXPECT_EQ(finding.fix->message, "did you mean `tensor_model_parallel_size`?");
+  ASSERT_EQ(finding.labels.size(), 1u);
+  EXPECT_EQ(finding.labels[0].span.end - finding.labels[0].span.begin, 28u);  // the name in its quotes
+  ASSERT_EQ(finding.notes.size(), 1u);
+  EXPECT_EQ(finding.notes[0], "in set-up `small`");
+  EXPECT_FALSE(finding_for(R"("x_of_nothing_known_at_all": 2)").fix);
+}
+
+TEST(SetupFields, WhatIsNotSupportedIsRefusedUnlessNeutral) {
+  for (const char* field :
+       {R"("optimizer": "sgd")", R"("use_torch_fsdp2": true)", R"("num_layers_per_virtual_pipeline_stage": 2)",
+        R"("expert_tensor_parallel_size": 2)", R"("hidden_dropout": 0.1)", R"("attention_dropout": 0.1)",
+        R"("num_experts": 8)", R"("optimizer": {})", R"("hidden_dropout": "0")"}) {
+    const ir::Diagnostic finding = finding_for(field);
+    EXPECT_EQ(finding.code, "SP0025") << field;
+    EXPECT_FALSE(finding.notes.empty()) << field;
+  }
+  EXPECT_EQ(finding_for(R"("data_parallel_size": 2)").code, "SP0023");
+  ir::DiagnosticSink sink;
+  EXPECT_TRUE(read_parallel_config(
+      file(R"({"world_size": 4, "global_batch_size": 8, "seq_length": 16, "optimizer": "adam", "hidden_dropout": 0.0,
+             "num_experts": null, "data_parallel_size": 4, "lr": 1e-4, "use_torch_fsdp2": false})"),
+      sink));
+  EXPECT_TRUE(sink.diagnostics().empty());
+}
+
+TEST(SetupFields, FieldsThatRepeatTheModelMustAgree) {
+  ModelConfig model;
+  model.num_layers = 2;
+  const auto agrees = [&](const std::string& field, const std::string& name = {}) {
+    ir::DiagnosticSink sink;
+    const bool good = check_setup_model(file("{\"s\": {" + field + "}}"), sink, name, model);
+    EXPECT_EQ(good, sink.diagnostics().empty());
+    for (const ir::Diagnostic& finding : sink.diagnostics()) EXPECT_EQ(finding.code, "SP0023");
+    return good;
+  };
+  EXPECT_TRUE(agrees(R"("num_layers": 2, "untie_embeddings_and_output_weights": true, "swiglu": true)"));
+  EXPECT_FALSE(agrees(R"("num_layers": 3)"));
+  EXPECT_FALSE(agrees(R"("untie_embeddings_and_output_weights": false)"));
+  EXPECT_FALSE(agrees(R"("normalization": "LayerNorm")"));
+}
+
+TEST(SetupFields, ANameIsCheckedAlsoInASingleSetup) {
+  ir::DiagnosticSink sink;
+  EXPECT_FALSE(
+      read_parallel_config(file(R"({"world_size": 4, "global_batch_size": 8, "seq_length": 16})"), sink, "foo"));
+  ASSERT_EQ(sink.diagnostics().size(), 1u);
+  EXPECT_EQ(sink.diagnostics()[0].code, "SP0020");
+  EXPECT_EQ(sink.diagnostics()[0].found, "`foo`");
+}
+
+TEST(SetupFields, AreDocumented) {
+  std::ifstream page(SHARDPROOF_SOURCE_DIR "/tools/README.md");
+  std::stringstream text;
+  text << page.rdbuf();
+  for (const std::string_view field : setup_fields()) {
+    EXPECT_NE(text.str().find("`" + std::string(field) + "`"), std::string::npos) << field;
   }
 }
 

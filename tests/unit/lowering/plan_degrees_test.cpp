@@ -105,7 +105,9 @@ TEST(PlanDegrees, MisfitsAreErrors) {
   parallel = degrees(4, 2);
   parallel.seq_length = 128;
   expect_error(small_gpt2(), parallel, "SP0032", "positions");
-  EXPECT_FALSE(error_of(small_llama(), parallel)) << "rotary positions have no end";
+  expect_error(small_llama(), parallel, "SP0032", "positions");
+  parallel.seq_length = 64;
+  EXPECT_FALSE(error_of(small_llama(), parallel));
 
   ModelConfig model = small_llama();
   model.num_heads = 6;
@@ -117,6 +119,30 @@ TEST(PlanDegrees, MisfitsAreErrors) {
   model.num_heads = 12;
   model.num_kv_heads = 6;
   expect_error(model, degrees(4, 1), "SP0031", "kv heads");
+}
+
+TEST(PlanDegrees, SizesBeyondTheLimitsAreErrors) {
+  constexpr std::int64_t huge = std::int64_t{1} << 40;
+  ParallelConfig parallel = degrees(2, 2);
+  parallel.global_batch_size = huge;
+  ModelConfig model = small_llama();
+  model.max_positions = huge;
+  parallel.seq_length = huge;
+  expect_error(model, parallel, "SP0032", "batch");
+  parallel = degrees(2, 2);
+  parallel.make_vocab_size_divisible_by = std::int64_t{1} << 31;  // tokens are i32
+  expect_error(small_llama(), parallel, "SP0032", "vocabulary");
+  parallel.make_vocab_size_divisible_by = std::int64_t{1} << 62;
+  expect_error(small_llama(), parallel, "SP0032", "too large");
+  model = small_llama();
+  model.intermediate_size = huge;
+  expect_error(model, degrees(2, 2), "SP0032", "weight");
+  model = small_gpt2();
+  model.max_positions = huge;
+  expect_error(model, degrees(2, 2), "SP0032", "weight");
+  model = small_llama(1000);
+  model.intermediate_size = std::int64_t{1} << 34;
+  expect_error(model, degrees(2, 2), "SP0032", "bucket");
 }
 
 TEST(PlanDegrees, WhatIsNotSupportedIsSaidSo) {

@@ -1,0 +1,136 @@
+#include "lowering/setup_fields.h"
+
+#include <array>
+#include <vector>
+
+namespace shardproof::lowering {
+namespace {
+
+constexpr std::array kRead = std::to_array<std::string_view>({
+    "model", "world_size", "tensor_model_parallel_size", "sequence_parallel", "use_distributed_optimizer",
+    "data_parallel_sharding_strategy", "micro_batch_size", "global_batch_size", "seq_length",
+    "make_vocab_size_divisible_by", "bucket_size", "ddp_bucket_size", "bf16", "fp16", "adam_beta1", "adam_beta2",
+    "adam_eps", "weight_decay", "clip_grad", "pipeline_model_parallel_size", "virtual_pipeline_model_parallel_size",
+    "context_parallel_size", "cp_comm_type", "expert_model_parallel_size", "schedule", "recompute_granularity",
+    "recompute_method", "recompute_num_layers", "data_parallel_size",
+    // These repeat the model.
+    "num_layers", "hidden_size", "ffn_hidden_size", "num_attention_heads", "num_query_groups", "kv_channels",
+    "max_position_embeddings", "vocab_size", "untie_embeddings_and_output_weights", "swiglu", "normalization",
+    "position_embedding_type",
+});
+
+// Megatron-LM arguments that change what the step computes or how it is spread. Only the neutral value is taken.
+struct Unsupported {
+  std::string_view key;
+  std::string_view neutral;  // as in JSON; "null": no value but null
+  std::string_view reason;
+};
+constexpr std::array kUnsupported = std::to_array<Unsupported>({
+    {"optimizer", "adam", "the step of the bundled planner is AdamW"},
+    {"decoupled_weight_decay", "true", "the step of the bundled planner is AdamW"},
+    {"use_torch_fsdp2", "false", "sharded weights are not lowered"},
+    {"use_megatron_fsdp", "false", "sharded weights are not lowered"},
+    {"use_custom_fsdp", "false", "sharded weights are not lowered"},
+    {"num_layers_per_virtual_pipeline_stage", "null", "pipeline parallelism is not lowered"},
+    {"num_virtual_stages_per_pipeline_rank", "1", "pipeline parallelism is not lowered"},
+    {"pipeline_model_parallel_layout", "null", "pipeline parallelism is not lowered"},
+    {"decoder_first_pipeline_num_layers", "null", "pipeline parallelism is not lowered"},
+    {"decoder_last_pipeline_num_layers", "null", "pipeline parallelism is not lowered"},
+    {"hierarchical_context_parallel_sizes", "null", "context parallelism is not lowered"},
+    {"num_experts", "null", "experts are not lowered"},
+    {"expert_tensor_parallel_size", "1", "experts are not lowered"},
+    {"num_distributed_optimizer_instances", "1", "one instance of the distributed optimizer is lowered"},
+    {"hidden_dropout", "0", "the step has no dropout"},
+    {"attention_dropout", "0", "the step has no dropout"},
+    {"rampup_batch_size", "null", "a plan has one batch size"},
+    {"calculate_per_token_loss", "true", "the loss is the mean over the tokens of the whole batch"},
+    {"qk_layernorm", "false", "normalised queries and keys are not lowered"},
+    {"apply_residual_connection_post_layernorm", "false", "norms come before the blocks"},
+    {"mtp_num_layers", "null", "multi-token prediction is not lowered"},
+    {"fp8", "null", "no 8-bit arithmetic is lowered"},
+    {"fp8_format", "null", "no 8-bit arithmetic is lowered"},
+    {"recompute_activations", "false", "activation recomputation is not lowered"},
+});
+
+// These change nothing that a step computes: speed, kernels, logs, data, and what varies from step to step.
+constexpr std::array kIgnored = std::to_array<std::string_view>({
+    "comment", "train_iters", "train_samples", "lr", "min_lr", "lr_decay_style", "lr_decay_iters", "lr_decay_samples",
+    "lr_warmup_iters", "lr_warmup_fraction", "lr_warmup_samples", "lr_warmup_init", "start_weight_decay",
+    "end_weight_decay", "weight_decay_incr_style", "init_method_std", "seed", "data_path", "split", "data_cache_path",
+    "num_workers", "tokenizer_type", "tokenizer_model", "vocab_file", "merge_file", "save", "load", "save_interval",
+    "eval_interval", "eval_iters", "log_interval", "log_throughput", "timing_log_level", "tensorboard_dir",
+    "distributed_backend", "distributed_timeout_minutes", "overlap_grad_reduce", "overlap_param_gather",
+    "tp_comm_overlap", "accumulate_allreduce_grads_in_fp32", "attention_softmax_in_fp32", "use_flash_attn",
+    "attention_backend", "transformer_impl", "use_mcore_models", "bias_swiglu_fusion", "bias_gelu_fusion",
+    "masked_softmax_fusion", "gradient_accumulation_fusion", "cross_entropy_loss_fusion", "manual_gc", "ckpt_format",
+});
+
+// A field that repeats a number of the model.
+void agree(ConfigObject& config, std::string_view key, std::int64_t model_value) {
+  if (config.find(key) == nullptr) return;
+  const std::int64_t value = config.positive(key, model_value);
+  if (value == model_value) return;
+  config.inconsistent(key, "`" + std::string(key) + "` contradicts the model configuration",
+                      std::to_string(model_value), std::to_string(value));
+}
+
+void agree(ConfigObject& config, std::string_view key, bool model_value) {
+  if (config.flag(key, model_value) == model_value) return;
+  config.inconsistent(key, "`" + std::string(key) + "` contradicts the model configuration",
+                      model_value ? "true" : "false", model_value ? "false" : "true");
+}
+
+void agree(ConfigObject& config, std::string_view key, const std::string& model_value) {
+  const std::string value = config.text(key, model_value);
+  if (value == model_value) return;
+  config.inconsistent(key, "`" + std::string(key) + "` contradicts the model configuration", model_value, value);
+}
+
+}  // namespace
+
+std::span<const std::string_view> setup_fields() {
+  return kRead;
+}
+
+void check_setup_fields(ConfigObject& config) {
+  std::vector<std::string_view> known(kRead.begin(), kRead.end());
+  for (const Unsupported& field : kUnsupported) known.push_back(field.key);
+  known.insert(known.end(), kIgnored.begin(), kIgnored.end());
+  config.refuse_unknown(known);
+  for (const Unsupported& field : kUnsupported) config.only_neutral(field.key, field.neutral, field.reason);
+}
+
+bool check_setup_model(const std::shared_ptr<const ir::SourceFile>& source, ir::DiagnosticSink& sink,
+                       const std::string& name, const ModelConfig& model) {
+  const std::optional<ir::JsonTree> tree = ir::parse_json(*source, {}, sink);
+  if (!tree) return false;
+  std::string selected;
+  const std::optional<ir::JsonRef> object = select_config(*tree, name, sink, &selected);
+  if (!object) return false;
+  const std::size_t errors_before = sink.error_count();
+  ConfigObject config(*object, sink, setup_title(selected));
+  const bool llama = model.family == ModelFamily::llama;
+  agree(config, "num_layers", model.num_layers);
+  agree(config, "hidden_size", model.hidden_size);
+  agree(config, "ffn_hidden_size", model.intermediate_size);
+  agree(config, "num_attention_heads", model.num_heads);
+  agree(config, "num_query_groups", model.num_kv_heads);
+  agree(config, "kv_channels", model.head_dim);
+  agree(config, "max_position_embeddings", model.max_positions);
+  agree(config, "vocab_size", model.vocab_size);
+  agree(config, "untie_embeddings_and_output_weights", !model.tie_word_embeddings);
+  agree(config, "swiglu", llama);
+  agree(config, "normalization", std::string(llama ? "RMSNorm" : "LayerNorm"));
+  agree(config, "position_embedding_type", std::string(llama ? "rope" : "learned_absolute"));
+  return sink.error_count() == errors_before;
+}
+
+ir::Span setup_place(const ir::SourceFile& source, const std::string& name, std::string_view key) {
+  ir::DiagnosticSink sink;
+  const std::optional<ir::JsonTree> tree = ir::parse_json(source, {}, sink);
+  if (!tree) return {};
+  const std::optional<ir::JsonRef> object = select_config(*tree, name, sink);
+  return object ? ConfigObject(*object, sink).span_of(key) : ir::Span{};
+}
+
+}  // namespace shardproof::lowering
