@@ -1,5 +1,6 @@
 #include "verifier/session.h"
 
+#include <algorithm>
 #include <fstream>
 #include <limits>
 #include <unistd.h>
@@ -149,6 +150,10 @@ void Session::run_plan() {
 }
 
 TermId Session::apply_partial(const ir::Placement& placement, TermId term) {
+  const auto is_max = [](const ir::PartialAxis& p) { return p.reduce == ir::ReduceKind::max; };
+  const auto maxima = std::count_if(placement.partial.begin(), placement.partial.end(), is_max);
+  if (maxima != 0 && maxima != static_cast<std::ptrdiff_t>(placement.partial.size()))
+    throw SemanticsError("SP0905", "unsupported", "a placement that is a maximum over one mesh axis and a sum over another does not say in which order");
   for (const ir::PartialAxis& partial : placement.partial) {
     solvers::TermPool::FreshScope scope(pool_);
     const solvers::VarId c = plan_semantics_->coordinate(partial.axis);
