@@ -182,14 +182,15 @@ std::vector<TermPool::Case> TermPool::cases_on(IndexId form, const std::vector<T
     for (const auto& part : parts) {
       std::vector<Monomial> kept;
       for (const Monomial& m : part) {
+        const auto on_form = [&](const Factor& f) { return node(f.term).kind == TermKind::range && node(f.term).form == form; };
+        const bool alive = std::all_of(m.factors.begin(), m.factors.end(), [&](const Factor& f) {
+          return !on_form(f) || (node(f.term).lo <= lo && hi <= node(f.term).hi);
+        });
+        if (!alive) continue;
         Monomial copy{m.coefficient, {}};
-        bool alive = true;
-        for (const Factor& factor : m.factors) {
-          const TermNode& g = node(factor.term);
-          if (g.kind == TermKind::range && g.form == form) alive = alive && g.lo <= lo && hi <= g.hi;
-          else copy.factors.push_back(factor);
-        }
-        if (alive) kept.push_back(std::move(copy));
+        for (const Factor& f : m.factors)
+          if (!on_form(f)) copy.factors.push_back(f);
+        kept.push_back(std::move(copy));
       }
       piece.terms.push_back(poly(std::move(kept)));
     }

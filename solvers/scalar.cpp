@@ -359,9 +359,23 @@ std::vector<Monomial> TermPool::multiply_all(const std::vector<Monomial>& a, con
   std::vector<Monomial> result;
   if (a.size() * b.size() > 64 * static_cast<std::size_t>(limits_.monomials))
     throw BudgetExceeded(BudgetExceeded::What::size, "a product grew beyond the size cap");
+  // Values that are pieced together from many (a bucket of parameters) have as many guards on one form, of which most
+  // pairs exclude each other.
+  const auto exclude = [&](const Monomial& x, const Monomial& y) {
+    for (const Factor& f : x.factors) {
+      const TermNode& p = node(f.term);
+      if (p.kind != TermKind::range) continue;
+      for (const Factor& g : y.factors) {
+        const TermNode& q = node(g.term);
+        if (q.kind == TermKind::range && q.form == p.form && (p.hi < q.lo || q.hi < p.lo)) return true;
+      }
+    }
+    return false;
+  };
   for (const Monomial& x : a)
     for (const Monomial& y : b)
-      for (Monomial& m : multiply(x, y)) result.push_back(std::move(m));
+      if (!exclude(x, y))
+        for (Monomial& m : multiply(x, y)) result.push_back(std::move(m));
   return result;
 }
 
