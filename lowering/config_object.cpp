@@ -272,11 +272,13 @@ std::optional<ir::JsonRef> select_config(const ir::JsonTree& tree, const std::st
     if (selected != nullptr) *selected = std::string(member->key);
     return member;
   }
+  const std::vector<std::string_view> views(names.begin(), names.end());
+  const std::string_view near = ir::nearest(name, views);
   sink.error("SP0020", "missing-setting",
              name.empty() ? "the file holds several configurations and none was chosen"
                           : "the file has no configuration called " + quoted(name),
              {root->span.begin, root->span.begin + 1}, "one of " + join(names), name.empty() ? "no name" : quoted(name),
-             "name one of the configurations");
+             near.empty() ? "choose one of them with `--select`" : "did you mean " + quoted(near) + "?");
   return std::nullopt;
 }
 

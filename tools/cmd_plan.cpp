@@ -76,6 +76,16 @@ int no_plan(std::vector<ir::Diagnostic> findings, const ir::SourceFile& source, 
   return report_invalid(std::move(findings), &source, path, "no plan was made");
 }
 
+// The model that a set-up names.
+std::string model_beside(const std::string& setups, const lowering::ParallelConfig& parallel) {
+  const std::string setup = (parallel.name.empty() ? "" : lowering::setup_title(parallel.name) + " of ") + setups;
+  if (parallel.model.empty()) throw UsageError("no model: give --model, or a \"model\" in " + setup);
+  const std::string path = (std::filesystem::path(setups).parent_path() / parallel.model).string();
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) throw UsageError("cannot open '" + path + "', the model of " + setup);
+  return path;
+}
+
 int plan(const PlanArguments& arguments) {
   require_folder(arguments.output);
   ir::DiagnosticSink sink;
@@ -85,11 +95,7 @@ int plan(const PlanArguments& arguments) {
       parallel ? lowering::read_training_config(parallel_source, sink, arguments.select) : std::nullopt;
   if (!parallel || !training) return no_plan(sink.take(), *parallel_source, arguments.parallel);
 
-  std::string model_path = arguments.model;
-  if (model_path.empty()) {
-    if (parallel->model.empty()) throw UsageError("no model: give --model, or a \"model\" in " + arguments.parallel);
-    model_path = (std::filesystem::path(arguments.parallel).parent_path() / parallel->model).string();
-  }
+  const std::string model_path = arguments.model.empty() ? model_beside(arguments.parallel, *parallel) : arguments.model;
   const auto model_source = read_source(model_path);
   const auto model = lowering::read_model_config(model_source, sink, {arguments.dropout_to_zero});
   if (!model) return no_plan(sink.take(), *model_source, model_path);

@@ -159,6 +159,9 @@ TEST(ModelConfig, AMissingFieldIsOneError) {
     ASSERT_EQ(r.sink.diagnostics().size(), 1u) << field;
     EXPECT_EQ(r.only().code, "SP0020");
   }
+  const Read rope = read(replaced(kLlama405b, R"("high_freq_factor": 4.0, "low_freq_factor": 1.0,)", ""));
+  EXPECT_FALSE(rope.model);
+  EXPECT_EQ(rope.sink.diagnostics().size(), 2u);  // both are missing
 }
 
 std::string with(const char* config, const std::string& field) { return replaced(config, "{", "{" + field + ", "); }
