@@ -162,29 +162,28 @@ std::string ConfigObject::choice(std::string_view key, const std::vector<std::st
 }
 
 void ConfigObject::missing(std::string_view key, std::string_view expected) {
-  error("SP0020", "missing-setting", "the configuration has no " + quoted(key), span_of({}),
-               std::string(expected), "nothing", "add " + quoted(key));
+  error("SP0020", "missing-setting", "the configuration has no " + quoted(key), span_of({}), std::string(expected),
+        "nothing", "add " + quoted(key));
 }
 
 void ConfigObject::bad_value(std::string_view key, std::string_view expected, std::string_view found) {
   error("SP0021", "bad-setting", quoted(key) + " is not usable", span_of(key), std::string(expected),
-               std::string(found));
+        std::string(found));
 }
 
 void ConfigObject::bad_choice(std::string_view key, std::string_view expected, std::string_view found) {
   error("SP0022", "unknown-choice", quoted(key) + " names nothing known", span_of(key), std::string(expected),
-               std::string(found));
+        std::string(found));
 }
 
 void ConfigObject::inconsistent(std::string_view key, std::string message, std::string expected, std::string found) {
-  error("SP0023", "settings-do-not-fit", std::move(message), span_of(key), std::move(expected),
-               std::move(found));
+  error("SP0023", "settings-do-not-fit", std::move(message), span_of(key), std::move(expected), std::move(found));
 }
 
 void ConfigObject::unsupported(std::string_view key, std::string message, std::string fix) {
   const ir::JsonNode* node = find(key);
   error("SP0025", "unsupported-feature", std::move(message), span_of(key), {},
-               node == nullptr ? std::string("nothing") : describe_node(*node), std::move(fix));
+        node == nullptr ? std::string("nothing") : describe_node(*node), std::move(fix));
 }
 
 void ConfigObject::error(std::string code, std::string name, std::string message, ir::Span span, std::string expected,
@@ -272,11 +271,13 @@ std::optional<ir::JsonRef> select_config(const ir::JsonTree& tree, const std::st
     if (selected != nullptr) *selected = std::string(member->key);
     return member;
   }
+  const std::vector<std::string_view> views(names.begin(), names.end());
+  const std::string_view near = ir::nearest(name, views);
   sink.error("SP0020", "missing-setting",
              name.empty() ? "the file holds several configurations and none was chosen"
                           : "the file has no configuration called " + quoted(name),
              {root->span.begin, root->span.begin + 1}, "one of " + join(names), name.empty() ? "no name" : quoted(name),
-             "name one of the configurations");
+             near.empty() ? "choose one of them with `--select`" : "did you mean " + quoted(near) + "?");
   return std::nullopt;
 }
 

@@ -42,8 +42,8 @@ class ConfigObject {
   // other programs.
   void refuse_unknown(std::span<const std::string_view> known);
   void warn_of_unknown(std::span<const std::string_view> known);
-  // A field that is known and not supported may be absent, or `neutral`: a number, a literal, a text without its quotes,
-  // or "[]" for an empty list or object.
+  // A field that is known and not supported may be absent, or `neutral`: a number, a literal, a text without its
+  // quotes, or "[]" for an empty list or object.
   void only_neutral(std::string_view key, std::string_view neutral, std::string_view reason);  // SP0025
 
   // Place of a field, or where the object begins if it is absent.
@@ -72,8 +72,8 @@ std::string describe_node(const ir::JsonNode& node);
 // "set-up `name`"; empty for a set-up without a name.
 std::string setup_title(const std::string& name);
 
-// The settings object of a file: the root itself (then `name` is empty), or, if all members of the root are objects, the
-// one called `name` (the only one, if `name` is empty). Reports SP0020 with the available names otherwise.
+// The settings object of a file: the root itself (then `name` is empty), or, if all members of the root are objects,
+// the one called `name` (the only one, if `name` is empty). Reports SP0020 with the available names otherwise.
 std::optional<ir::JsonRef> select_config(const ir::JsonTree& tree, const std::string& name, ir::DiagnosticSink& sink,
                                          std::string* selected = nullptr);
 

@@ -41,7 +41,7 @@ void refuse_flag(ConfigObject& config, std::string_view key, bool supported, boo
 // Frequencies are exact fractions of 64 bits (rope_tables.cpp): far outside of these ranges there are none.
 void check_range(ConfigObject& config, std::string_view key, double value, double least, double most,
                  std::string_view range) {
-  if (value >= least && value <= most) return;
+  if (config.find(key) == nullptr || (value >= least && value <= most)) return;
   config.bad_value(key, range, describe_node(*config.find(key)));
 }
 
@@ -81,7 +81,8 @@ void read_rope_scaling(ConfigObject& config, ModelConfig& model) {
     scaling.low_freq_factor = rope.real("low_freq_factor");
     scaling.high_freq_factor = rope.real("high_freq_factor");
     scaling.original_max_position_embeddings = rope.positive("original_max_position_embeddings");
-    if (scaling.high_freq_factor <= scaling.low_freq_factor) {
+    const bool both = rope.find("low_freq_factor") != nullptr && rope.find("high_freq_factor") != nullptr;
+    if (both && scaling.high_freq_factor <= scaling.low_freq_factor) {
       rope.inconsistent("high_freq_factor", "`high_freq_factor` must exceed `low_freq_factor`",
                         "above " + describe_node(*rope.find("low_freq_factor")),
                         describe_node(*rope.find("high_freq_factor")));

@@ -104,8 +104,8 @@ void check_sizes(const ModelConfig& model, const ParallelConfig& parallel, const
               fits(most_extent, {3, model.num_heads, model.head_dim, hidden}) &&
               (model.family == ModelFamily::llama || fits(most_extent, {model.max_positions, hidden})),
           "SP0032", "a weight of the model is too large",
-          "at most 2^40 elements, " + to_string(most_head) + " along a head", "more",
-          "correct the model configuration", "model");
+          "at most 2^40 elements, " + to_string(most_head) + " along a head", "more", "correct the model configuration",
+          "model");
   const std::int64_t batch = parallel.global_batch_size;
   const std::int64_t positions = degrees.sequence;
   require(fits(most_elements, {batch, positions, std::max(widest, hidden)}) &&

@@ -1,12 +1,12 @@
 #include "lowering/setup_fields.h"
 
-#include <array>
+#include <iterator>
 #include <vector>
 
 namespace shardproof::lowering {
 namespace {
 
-constexpr std::array kRead = std::to_array<std::string_view>({
+constexpr std::string_view kRead[] = {
     "model", "world_size", "tensor_model_parallel_size", "sequence_parallel", "use_distributed_optimizer",
     "data_parallel_sharding_strategy", "micro_batch_size", "global_batch_size", "seq_length",
     "make_vocab_size_divisible_by", "bucket_size", "ddp_bucket_size", "bf16", "fp16", "adam_beta1", "adam_beta2",
@@ -16,8 +16,7 @@ constexpr std::array kRead = std::to_array<std::string_view>({
     // These repeat the model.
     "num_layers", "hidden_size", "ffn_hidden_size", "num_attention_heads", "num_query_groups", "kv_channels",
     "max_position_embeddings", "vocab_size", "untie_embeddings_and_output_weights", "swiglu", "normalization",
-    "position_embedding_type",
-});
+    "position_embedding_type"};
 
 // Megatron-LM arguments that change what the step computes or how it is spread. Only the neutral value is taken.
 struct Unsupported {
@@ -25,9 +24,12 @@ struct Unsupported {
   std::string_view neutral;  // as in JSON; "null": no value but null
   std::string_view reason;
 };
-constexpr std::array kUnsupported = std::to_array<Unsupported>({
+constexpr Unsupported kUnsupported[] = {
     {"optimizer", "adam", "the step of the bundled planner is AdamW"},
     {"decoupled_weight_decay", "true", "the step of the bundled planner is AdamW"},
+    {"weight_decay_incr_style", "constant", "weight decay is a constant of the plan"},
+    {"start_weight_decay", "null", "weight decay is a constant of the plan"},
+    {"end_weight_decay", "null", "weight decay is a constant of the plan"},
     {"use_torch_fsdp2", "false", "sharded weights are not lowered"},
     {"use_megatron_fsdp", "false", "sharded weights are not lowered"},
     {"use_custom_fsdp", "false", "sharded weights are not lowered"},
@@ -50,20 +52,24 @@ constexpr std::array kUnsupported = std::to_array<Unsupported>({
     {"fp8", "null", "no 8-bit arithmetic is lowered"},
     {"fp8_format", "null", "no 8-bit arithmetic is lowered"},
     {"recompute_activations", "false", "activation recomputation is not lowered"},
-});
+};
 
 // These change nothing that a step computes: speed, kernels, logs, data, and what varies from step to step.
-constexpr std::array kIgnored = std::to_array<std::string_view>({
-    "comment", "train_iters", "train_samples", "lr", "min_lr", "lr_decay_style", "lr_decay_iters", "lr_decay_samples",
-    "lr_warmup_iters", "lr_warmup_fraction", "lr_warmup_samples", "lr_warmup_init", "start_weight_decay",
-    "end_weight_decay", "weight_decay_incr_style", "init_method_std", "seed", "data_path", "split", "data_cache_path",
-    "num_workers", "tokenizer_type", "tokenizer_model", "vocab_file", "merge_file", "save", "load", "save_interval",
-    "eval_interval", "eval_iters", "log_interval", "log_throughput", "timing_log_level", "tensorboard_dir",
+constexpr std::string_view kIgnored[] = {
+    // free text
+    "comment",
+    // what varies from step to step, and initial values
+    "train_iters", "train_samples", "lr", "min_lr", "lr_decay_style", "lr_decay_iters", "lr_decay_samples",
+    "lr_warmup_iters", "lr_warmup_fraction", "lr_warmup_samples", "lr_warmup_init", "init_method_std", "seed",
+    // data and files
+    "data_path", "split", "data_cache_path", "num_workers", "tokenizer_type", "tokenizer_model", "vocab_file",
+    "merge_file", "save", "load", "save_interval", "eval_interval", "eval_iters", "log_interval", "log_throughput",
+    "timing_log_level", "tensorboard_dir",
+    // speed and rounding
     "distributed_backend", "distributed_timeout_minutes", "overlap_grad_reduce", "overlap_param_gather",
     "tp_comm_overlap", "accumulate_allreduce_grads_in_fp32", "attention_softmax_in_fp32", "use_flash_attn",
     "attention_backend", "transformer_impl", "use_mcore_models", "bias_swiglu_fusion", "bias_gelu_fusion",
-    "masked_softmax_fusion", "gradient_accumulation_fusion", "cross_entropy_loss_fusion", "manual_gc", "ckpt_format",
-});
+    "masked_softmax_fusion", "gradient_accumulation_fusion", "cross_entropy_loss_fusion", "manual_gc", "ckpt_format"};
 
 // A field that repeats a number of the model.
 void agree(ConfigObject& config, std::string_view key, std::int64_t model_value) {
@@ -93,9 +99,9 @@ std::span<const std::string_view> setup_fields() {
 }
 
 void check_setup_fields(ConfigObject& config) {
-  std::vector<std::string_view> known(kRead.begin(), kRead.end());
+  std::vector<std::string_view> known(std::begin(kRead), std::end(kRead));
   for (const Unsupported& field : kUnsupported) known.push_back(field.key);
-  known.insert(known.end(), kIgnored.begin(), kIgnored.end());
+  known.insert(known.end(), std::begin(kIgnored), std::end(kIgnored));
   config.refuse_unknown(known);
   for (const Unsupported& field : kUnsupported) config.only_neutral(field.key, field.neutral, field.reason);
 }

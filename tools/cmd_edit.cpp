@@ -95,7 +95,8 @@ int cmd_edit(Arguments arguments) {
   if (!parse_arguments(app, arguments)) return 0;
 
   LoadedDocument loaded = load_document(path);
-  if (!loaded.document) return report_invalid(loaded.report.diagnostics, loaded.source.get(), path, "nothing was edited");
+  if (!loaded.document)
+    return report_invalid(loaded.report.diagnostics, loaded.source.get(), path, "nothing was edited");
   const std::string text = drop(loaded.document->plan, name);
   write_file(output, [&](std::ostream& out) { ir::print_json(*loaded.document, out); });
   std::cerr << "removed " << text << "\n";

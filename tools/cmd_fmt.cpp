@@ -27,7 +27,8 @@ int cmd_fmt(Arguments arguments) {
   if (!parse_arguments(app, arguments)) return 0;
 
   const LoadedDocument loaded = load_document(path);
-  if (!loaded.document) return report_invalid(loaded.report.diagnostics, loaded.source.get(), path, "nothing was formatted");
+  if (!loaded.document)
+    return report_invalid(loaded.report.diagnostics, loaded.source.get(), path, "nothing was formatted");
   if (!check) {
     write_file(in_place ? path : output, [&](std::ostream& out) { ir::print_json(*loaded.document, out); });
     return 0;

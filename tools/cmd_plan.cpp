@@ -76,6 +76,16 @@ int no_plan(std::vector<ir::Diagnostic> findings, const ir::SourceFile& source, 
   return report_invalid(std::move(findings), &source, path, "no plan was made");
 }
 
+// The model that a set-up names.
+std::string model_beside(const std::string& setups, const lowering::ParallelConfig& parallel) {
+  const std::string setup = (parallel.name.empty() ? "" : lowering::setup_title(parallel.name) + " of ") + setups;
+  if (parallel.model.empty()) throw UsageError("no model: give --model, or a \"model\" in " + setup);
+  const std::string path = (std::filesystem::path(setups).parent_path() / parallel.model).string();
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) throw UsageError("cannot open '" + path + "', the model of " + setup);
+  return path;
+}
+
 int plan(const PlanArguments& arguments) {
   require_folder(arguments.output);
   ir::DiagnosticSink sink;
@@ -85,11 +95,8 @@ int plan(const PlanArguments& arguments) {
       parallel ? lowering::read_training_config(parallel_source, sink, arguments.select) : std::nullopt;
   if (!parallel || !training) return no_plan(sink.take(), *parallel_source, arguments.parallel);
 
-  std::string model_path = arguments.model;
-  if (model_path.empty()) {
-    if (parallel->model.empty()) throw UsageError("no model: give --model, or a \"model\" in " + arguments.parallel);
-    model_path = (std::filesystem::path(arguments.parallel).parent_path() / parallel->model).string();
-  }
+  const std::string model_path =
+      arguments.model.empty() ? model_beside(arguments.parallel, *parallel) : arguments.model;
   const auto model_source = read_source(model_path);
   const auto model = lowering::read_model_config(model_source, sink, {arguments.dropout_to_zero});
   if (!model) return no_plan(sink.take(), *model_source, model_path);
@@ -123,10 +130,12 @@ std::string setup_help() {
     }
     line += (line.size() > 2 ? " " : "") + std::string(field);
   }
-  return "A set-up needs world_size, global_batch_size and seq_length; any other field may be left out. Its fields are\n" +
+  return "A set-up needs world_size, global_batch_size and seq_length; any other field may be left out. Its fields "
+         "are\n" +
          fields + line +
          "\nwith the names and meanings of Megatron-LM's arguments; tools/README.md has their defaults.\n"
-         "Example: shardproof plan --parallel tools/configs/parallel.json --select gpt2-small@8 --dropout-to-zero -o p.json";
+         "Example: shardproof plan --parallel tools/configs/parallel.json --select gpt2-small@8 --dropout-to-zero -o "
+         "p.json";
 }
 
 }  // namespace
@@ -137,9 +146,11 @@ int cmd_plan(Arguments arguments) {
   PlanArguments parsed;
   app.add_option("--model", parsed.model, "Hugging Face config.json (default: the file that the set-up names)");
   app.add_option("--parallel", parsed.parallel, "set-up with Megatron-LM's argument names, JSON")->required();
-  app.add_option("--select", parsed.select, "name of the set-up, if the file holds several (each is an object of its own)");
+  app.add_option("--select", parsed.select,
+                 "name of the set-up, if the file holds several (each is an object of its own)");
   app.add_option("-o,--output", parsed.output, "plan file to write, or - for standard output")->required();
-  app.add_flag("--dropout-to-zero", parsed.dropout_to_zero, "read non-zero dropout of the model as 0 instead of refusing it (GPT-2 has 0.1 by default)");
+  app.add_flag("--dropout-to-zero", parsed.dropout_to_zero,
+               "read non-zero dropout of the model as 0 instead of refusing it (GPT-2 has 0.1 by default)");
   app.footer(setup_help());
   if (!parse_arguments(app, arguments)) return 0;
   return plan(parsed);

@@ -158,7 +158,8 @@ int cmd_verify(Arguments arguments) {
   app.add_option("-j,--jobs", parsed.jobs, "plans verified at the same time; changes nothing but speed")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
-  app.add_option("--timeout", parsed.timeout_seconds, "seconds of wall-clock time per plan, for its proof and the search for repairs, not for reading "
+  app.add_option("--timeout", parsed.timeout_seconds,
+                 "seconds of wall-clock time per plan, for its proof and the search for repairs, not for reading "
                  "the file; beyond that it is not decided, SP0901 (0: no limit)")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--memory", parsed.memory_megabytes,
@@ -167,9 +168,10 @@ int cmd_verify(Arguments arguments) {
   app.add_flag("--assume-defined", parsed.assume_defined,
                "take divisions, roots and logarithms of the plan as defined, and list what that needs");
   app.add_flag("--no-suggestions", parsed.no_suggestions, "do not look for repairs of a wrong plan");
-  app.footer("exit codes: 0 all plans are equivalent, 1 disproved, 2 bad input, 3 not decided, 70 internal error; of several\n"
-             "plans the worst, in the order 70, 2, 1, 3, 0. A wrong plan without a counterexample is not decided: let CI\n"
-             "take everything but 0 as a failure.");
+  app.footer(
+      "exit codes: 0 all plans are equivalent, 1 disproved, 2 bad input, 3 not decided, 70 internal error; of several\n"
+      "plans the worst, in the order 70, 2, 1, 3, 0. A wrong plan without a counterexample is not decided: let CI\n"
+      "take everything but 0 as a failure.");
   app.add_flag("-q,--quiet", parsed.quiet, "print findings only, no verdict");
   app.add_option("--color", parsed.color, "auto, always or never")
       ->check(CLI::IsMember({"auto", "always", "never"}))

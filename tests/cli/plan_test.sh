@@ -73,9 +73,18 @@ setup "$configs/llama-3.1-8b.json" 8 2 '' >p.json
 sp 2 plan --parallel p.json --select foo -o b.json
 err_has 'no configuration called `foo`'
 [ ! -e b.json ] || fail "a file was written although planning failed"
+printf '{"mine": {"world_size": 8, "global_batch_size": 16, "seq_length": 128}}\n' >p.json
+sp 2 plan --parallel p.json -o b.json
+err_has '^error: no model: give --model, or a "model" in set-up `mine` of p.json$'
+sed -i -e 's/"world_size"/"model": "none.json", "world_size"/' p.json
+sp 2 plan --parallel p.json -o b.json
+err_has "^error: cannot open 'none.json', the model of set-up .mine. of p.json$"
+sp 2 plan --parallel p.json --select mime -o b.json
+err_has '^help: did you mean `mine`\?$'
 
 # An unknown field of a model is said, and no more.
 sed -e 's/"model_type"/"rotary_speed": 2, "model_type"/' "$configs/llama-3.1-8b.json" >m.json
+setup "$configs/llama-3.1-8b.json" 8 2 '' >p.json
 sp 0 plan --model m.json --parallel p.json -o b.json
 err_has 'warning\[SP0027\]: `rotary_speed`'
 err_has '^wrote b.json'

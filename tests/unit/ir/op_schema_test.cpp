@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <map>
 #include <set>
 #include <string>
 
@@ -88,6 +90,44 @@ TEST(Program, LooksUpValues) {
   EXPECT_EQ(program.value(ValueId{0}).name, "x");
   EXPECT_THROW(program.value(ValueId{1}), InternalError);
   EXPECT_THROW(program.value(ValueId{}), InternalError);
+}
+
+// Rows of the operators' table in ir/README.md, by each name in the first cell.
+std::map<std::string, std::string> documented_rows() {
+  std::map<std::string, std::string> rows;
+  std::ifstream page(SHARDPROOF_SOURCE_DIR "/ir/README.md");
+  bool inside = false;
+  for (std::string line; std::getline(page, line);) {
+    if (line.starts_with("### ")) inside = line == "### Operators";
+    if (!inside || !line.starts_with("| `")) continue;
+    const std::string names = line.substr(0, line.find(" | "));
+    for (std::size_t at = names.find('`'); at != std::string::npos; at = names.find('`', at + 1)) {
+      const std::size_t end = names.find('`', at + 1);
+      EXPECT_TRUE(rows.emplace(names.substr(at + 1, end - at - 1), line).second) << line;
+      at = end;
+    }
+  }
+  return rows;
+}
+
+TEST(OpTable, EveryOperatorAndAttributeIsDocumented) {
+  std::map<std::string, std::string> rows = documented_rows();
+  for (const OpSchema& schema : op_table()) {
+    const auto row = rows.find(std::string(schema.name));
+    ASSERT_NE(row, rows.end()) << schema.name;
+    for (const AttrSchema& attribute : schema.attributes) {
+      // What all collectives take is said once, below the table.
+      const bool common = attribute.name == "axes" || attribute.name == "groups" || attribute.name == "async" ||
+                          attribute.name == "stream";
+      if (common) continue;
+      const std::string name = "`" + std::string(attribute.name) + "`";
+      const std::size_t at = row->second.find(name);
+      ASSERT_NE(at, std::string::npos) << schema.name << " " << name;
+      EXPECT_EQ(row->second.substr(at + name.size(), 1) == "?", !attribute.required) << schema.name << " " << name;
+    }
+    rows.erase(row);
+  }
+  EXPECT_TRUE(rows.empty()) << rows.begin()->first << " is no operator";
 }
 
 }  // namespace

@@ -142,8 +142,9 @@ INSTANTIATE_TEST_SUITE_P(
                       BadField{"16384", "99999999999999999999", "SP0021"}, BadField{"126", "0", "SP0021"},
                       BadField{"126", "100000000", "SP0021"}, BadField{"1e-05", "-1e-05", "SP0021"},
                       BadField{"500000.0", "0", "SP0021"}, BadField{"500000.0", "1e13", "SP0021"},
-                      BadField{"\"factor\": 8.0", "\"factor\": 1e6", "SP0021"}, BadField{"\"silu\"", "\"gelu\"", "SP0022"},
-                      BadField{"\"llama3\"", "\"yarn\"", "SP0022"}, BadField{"\"factor\": 8.0,", "", "SP0020"},
+                      BadField{"\"factor\": 8.0", "\"factor\": 1e6", "SP0021"},
+                      BadField{"\"silu\"", "\"gelu\"", "SP0022"}, BadField{"\"llama3\"", "\"yarn\"", "SP0022"},
+                      BadField{"\"factor\": 8.0,", "", "SP0020"},
                       BadField{"\"num_key_value_heads\": 8", "\"num_key_value_heads\": 7", "SP0023"},
                       BadField{"\"num_attention_heads\": 128", "\"num_attention_heads\": 96", "SP0023"},
                       BadField{"\"high_freq_factor\": 4.0", "\"high_freq_factor\": 1.0", "SP0023"},
@@ -159,9 +160,14 @@ TEST(ModelConfig, AMissingFieldIsOneError) {
     ASSERT_EQ(r.sink.diagnostics().size(), 1u) << field;
     EXPECT_EQ(r.only().code, "SP0020");
   }
+  const Read rope = read(replaced(kLlama405b, R"("high_freq_factor": 4.0, "low_freq_factor": 1.0,)", ""));
+  EXPECT_FALSE(rope.model);
+  EXPECT_EQ(rope.sink.diagnostics().size(), 2u);  // both are missing
 }
 
-std::string with(const char* config, const std::string& field) { return replaced(config, "{", "{" + field + ", "); }
+std::string with(const char* config, const std::string& field) {
+  return replaced(config, "{", "{" + field + ", ");
+}
 
 TEST(ModelConfig, FieldsThatChangeTheComputationAreRefusedUnlessNeutral) {
   for (const char* field :

@@ -120,8 +120,7 @@ TEST(TrainingConfig, RefusesValuesThatDivideByZero) {
 
 // A small set-up with one more field, which gets exactly one finding.
 ir::Diagnostic finding_for(const std::string& field) {
-  const auto source =
-      file(R"({"small": {"world_size": 4, "global_batch_size": 8, "seq_length": 16, )" + field + "}}");
+  const auto source = file(R"({"small": {"world_size": 4, "global_batch_size": 8, "seq_length": 16, )" + field + "}}");
   ir::DiagnosticSink sink;
   EXPECT_FALSE(read_parallel_config(source, sink, "small")) << field;
   EXPECT_EQ(sink.diagnostics().size(), 1u) << field;
