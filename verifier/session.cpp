@@ -175,6 +175,7 @@ TermId Session::apply_partial(const ir::Placement& placement, TermId term) {
 void Session::check_claims() {
   const ir::StageProgram& stage = document_.plan.stages.front();
   claims_.clear();
+  undefined_claims_.clear();
   const auto claim = [&](Claim::Kind kind, const std::string& name, ValueId value, const ir::Binding& binding, ir::Span span) {
     Claim c;
     c.kind = kind;
@@ -190,7 +191,7 @@ void Session::check_claims() {
       throw SemanticsError("SP0402", "use-before-ready", "`" + plan_program_.value(value).name + "` is the result of the step before the wait of the collective that produces it",
                            "a `wait` at the end of the step at the latest", "no `wait`");
     if (pool_.mul(c.care, plan_run_->undefined_region(value)) != pool_.zero())
-      throw SemanticsError("SP0210", "narrower-domain", "`" + plan_program_.value(value).name + "` may be undefined where its placement says that it holds `" + c.reference + "`");
+      undefined_claims_.push_back({"`" + plan_program_.value(value).name + "` is defined where it holds `" + c.reference + "`", span, false});
     claims_.push_back(std::move(c));
     claims_.back().proved = check_claim(claims_.back());
   };

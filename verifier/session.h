@@ -108,6 +108,7 @@ class Session {
   std::unordered_map<std::string, ir::ValueId> states_on_exit_, outputs_;
   std::map<std::pair<std::string, std::string>, std::string> state_by_role_;
   std::vector<Claim> claims_;
+  std::vector<SideConditionResult::Failure> undefined_claims_;
   std::set<solvers::TensorId> paddings_;       // arbitrary elements of plan inputs
   std::vector<solvers::Obligation> reference_obligations_;  // of rewrites
 };

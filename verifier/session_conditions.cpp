@@ -128,6 +128,7 @@ Session::SideConditionResult Session::judge_side_conditions() {
   }
   discharge(of_plan);
   for (const DomainCondition& c : of_plan) fail(result.unmet, c);
+  result.unmet.insert(result.unmet.end(), undefined_claims_.begin(), undefined_claims_.end());
   return result;
 }
 
