@@ -65,6 +65,7 @@ class Blame {
   bool recognised(ir::ValueId value);
   bool recognised_term(solvers::TermId term);
   bool sums_match(solvers::TermId term);
+  std::vector<bool> vouched();
   std::optional<Suspect> misplaced();
   std::optional<Suspect> rescaled_before(std::size_t step);
   std::optional<Suspect> unused(bool only_read_by_reference);

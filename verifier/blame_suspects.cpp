@@ -35,8 +35,31 @@ std::optional<Suspect> Blame::rescaled_before(std::size_t step) {
   return first;
 }
 
-// Claims on values that match: the one computed first, and the copies on the way to it.
+// Values of which proved claims are copies.
+std::vector<bool> Blame::vouched() {
+  std::vector<bool> result(session_.plan_program().values.size());
+  std::vector<ValueId> open;
+  for (const Claim& claim : session_.claims())
+    if (claim.proved) open.push_back(claim.value);
+  while (!open.empty()) {
+    const ValueId value = open.back();
+    open.pop_back();
+    const auto at = static_cast<std::size_t>(value.index);
+    if (result[at]) continue;
+    result[at] = true;
+    const std::size_t step = definition(value);
+    if (step == npos) continue;
+    const ir::Instruction& instruction = *session_.plan_run().steps()[step].instruction;
+    const ir::OpFamily family = ir::schema_of(instruction.op).family;
+    if (family == ir::OpFamily::structure || family == ir::OpFamily::communication)
+      open.insert(open.end(), instruction.inputs.begin(), instruction.inputs.end());
+  }
+  return result;
+}
+
+// Claims on values that match: the one computed first, and the copies on the way to it of which no other claim is proved.
 std::optional<Suspect> Blame::misplaced() {
+  const std::vector<bool> right = vouched();
   std::optional<Suspect> first;
   for (const Claim& claim : session_.claims()) {
     if (claim.proved || !folded(claim.value)) continue;
@@ -47,6 +70,7 @@ std::optional<Suspect> Blame::misplaced() {
   while (first) {
     const ir::Instruction& instruction = *session_.plan_run().steps()[first->step].instruction;
     if (instruction.inputs.size() != 1 || instruction.region != nullptr) break;
+    if (right[static_cast<std::size_t>(instruction.inputs[0].index)]) break;
     const std::size_t before = definition(instruction.inputs[0]);
     const ir::OpFamily family = before == npos
                                     ? ir::OpFamily::source
