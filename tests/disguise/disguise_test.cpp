@@ -12,6 +12,7 @@
 #include "ir/read_json.h"
 #include "ir/validate.h"
 #include "mutations/mutate.h"
+#include "proving.h"
 #include "verifier/render_json.h"
 #include "verifier/verify.h"
 
@@ -19,30 +20,14 @@ namespace shardproof::disguise {
 namespace {
 
 using mutations::Subject;
+using testing_support::prove;
+using testing_support::told;
 using verifier::Report;
 using verifier::Verdict;
 
 const std::vector<Subject>& subjects() {
-  static const std::vector<Subject> all = [] {
-    std::vector<Subject> plans = mutations::base_plans();
-    return plans;
-  }();
+  static const std::vector<Subject> all = mutations::base_plans();
   return all;
-}
-
-Report prove(const ir::Document& document) {
-  verifier::VerifyOptions options;
-  options.suggest_fixes = false;
-  options.timeout_seconds = 60;
-  return verifier::verify(document, options);
-}
-
-std::string told(const Report& report) {
-  std::string text = std::string(verifier::verdict_name(report.verdict)) + " " + report.unknown_reason;
-  for (const ir::Diagnostic& d : report.diagnostics)
-    text += "\n  " + d.code + " " + d.message + "\n    expected " + d.expected.substr(0, 200) + "\n    found    " +
-            d.found.substr(0, 200);
-  return text;
 }
 
 std::string printed(const ir::Document& document) {

@@ -5,28 +5,16 @@
 #include "granularity/spellings.h"
 #include "lowering/unfold.h"
 #include "mutations/mutate.h"
+#include "proving.h"
 #include "verifier/verify.h"
 
 namespace shardproof::granularity {
 namespace {
 
+using testing_support::prove;
+using testing_support::told;
 using verifier::Report;
 using verifier::Verdict;
-
-Report prove(const ir::Document& document) {
-  verifier::VerifyOptions options;
-  options.suggest_fixes = false;
-  options.timeout_seconds = 60;
-  return verifier::verify(document, options);
-}
-
-std::string told(const Report& report) {
-  std::string text = std::string(verifier::verdict_name(report.verdict)) + " " + report.unknown_reason;
-  for (const ir::Diagnostic& d : report.diagnostics)
-    text += "\n  " + d.code + " " + d.message + "\n    expected " + d.expected.substr(0, 300) + "\n    found    " +
-            d.found.substr(0, 300);
-  return text;
-}
 
 void expect_refused(const Report& report) {
   EXPECT_TRUE(report.verdict == Verdict::unknown || report.verdict == Verdict::not_equivalent) << told(report);
