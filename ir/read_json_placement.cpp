@@ -210,6 +210,8 @@ DimLayout PlacementReader::read_dim(JsonRef value, std::int64_t extent, std::siz
     if (digit) layout.digits.push_back(*digit);
     if (findings_.exhausted()) return layout;
   }
+  // An axis without ranks is reported where the mesh is.
+  if (std::any_of(layout.digits.begin(), layout.digits.end(), [](const Digit& d) { return d.size < 1; })) return layout;
   if (good && !product(layout.digits)) {
     findings_.error("SP0118", "extent-limit", "the digits multiply to more than 64 bits hold", digits->node().span);
     return layout;
