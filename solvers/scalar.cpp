@@ -510,6 +510,7 @@ bool TermPool::merge_index_values(std::vector<Monomial>& monomials) {
 }
 
 TermId TermPool::poly(std::vector<Monomial> monomials) {
+  tick();  // also where everything built is known already
   for (;;) {
     std::sort(monomials.begin(), monomials.end(), less_factors);
     std::size_t out = 0;
