@@ -12,6 +12,7 @@ namespace shardproof::solvers {
 namespace {
 constexpr std::size_t kMaxCandidates = 24;   // variants tried per term
 constexpr int kMaxTries = 64;                // pairings tried per variant
+constexpr std::size_t kManyPieces = 16;      // from here on a sum is treated as a buffer of unrelated pieces
 }  // namespace
 
 Content Folder::split_content(TermId term) {
@@ -163,9 +164,10 @@ std::vector<std::pair<std::size_t, IndexId>> Folder::carried_forms(const std::ve
   return forms;
 }
 
-// Whether no two monomials are non-zero together, as far as their guards on common forms tell. Sorted along the form
-// that most carry (the position in a flat buffer), only neighbours whose ranges overlap need a look.
-bool Folder::disjoint(const std::vector<Monomial>& monomials) {
+// Which monomials may be non-zero together with another one, as far as their guards on common forms tell. Sorted along
+// the form that most carry (the position in a flat buffer), only neighbours whose ranges overlap need a look. All of
+// them, if too many do.
+std::vector<bool> Folder::meeting(const std::vector<Monomial>& monomials) {
   struct Place {
     Range range;
     std::size_t monomial;
@@ -177,11 +179,33 @@ bool Folder::disjoint(const std::vector<Monomial>& monomials) {
     if (const auto ranges = ranges_on(forms[0].second, monomials))
       for (Place& place : places) place.range = (*ranges)[place.monomial];
   std::sort(places.begin(), places.end(), [](const Place& a, const Place& b) { return std::pair(a.range.lo, a.monomial) < std::pair(b.range.lo, b.monomial); });
+  std::vector<bool> meets(monomials.size());
   int budget = 2000;
   for (std::size_t i = 0; i < places.size(); ++i)
-    for (std::size_t j = i + 1; j < places.size() && places[j].range.lo <= places[i].range.hi; ++j)
-      if (--budget < 0 || !exclude(monomials[places[i].monomial], monomials[places[j].monomial])) return false;
-  return true;
+    for (std::size_t j = i + 1; j < places.size() && places[j].range.lo <= places[i].range.hi; ++j) {
+      if (--budget < 0) return std::vector<bool>(monomials.size(), true);
+      const std::size_t x = places[i].monomial, y = places[j].monomial;
+      if (!exclude(monomials[x], monomials[y])) meets[x] = meets[y] = true;
+    }
+  return meets;
+}
+
+bool Folder::disjoint(const std::vector<Monomial>& monomials) {
+  const std::vector<bool> meets = meeting(monomials);
+  return std::find(meets.begin(), meets.end(), true) == meets.end();
+}
+
+// A sum of many pieces (a bucket of many parameters) as what is folded, by itself and apart from all the rest, and what
+// is not: only that needs more work. Nothing if there are few pieces or few of them are folded.
+std::optional<std::pair<TermId, TermId>> Folder::split_folded(TermId term) {
+  const std::vector<Monomial> monomials = pool_.monomials_of(term);
+  if (monomials.size() < kManyPieces) return std::nullopt;
+  const std::vector<bool> meets = meeting(monomials);
+  std::vector<Monomial> folded, open;
+  for (std::size_t i = 0; i < monomials.size(); ++i)
+    (!meets[i] && is_folded(pool_.poly({monomials[i]})) ? folded : open).push_back(monomials[i]);
+  if (open.empty() || folded.size() < open.size()) return std::nullopt;
+  return std::pair(pool_.poly(std::move(folded)), pool_.poly(std::move(open)));
 }
 
 std::vector<TensorId> Folder::atoms_in(TermId term) const {
@@ -393,26 +417,34 @@ std::optional<TermId> Folder::fold_by_guard_form(TermId term, const std::vector<
 }
 
 // Some monomials carry guards on a form and others do not (their index spells the same cases by divisions): what
-// holds on each piece is simplified under it and folded as a whole.
+// holds on each piece is simplified under it and folded as a whole. Of many pieces some may stay as they are (padding,
+// which no reference value describes), and only forms that most carry are tried: the work stays linear in the pieces.
 std::optional<TermId> Folder::fold_by_cases(TermId term, const std::vector<TermId>& guards) {
   const std::vector<Monomial> monomials = pool_.monomials_of(term);
   if (monomials.size() < 2) return std::nullopt;
+  const bool many = monomials.size() >= kManyPieces;
   for (const auto& [count, form] : carried_forms(monomials)) {
     if (count == monomials.size()) continue;
+    if (many && 2 * count <= monomials.size()) break;
     std::vector<TermId> pieces;
-    bool all = true;
-    for (const TermPool::Case& piece : pool_.cases_on(form, {term})) {
+    const std::vector<TermPool::Case> cases = pool_.cases_on(form, {term});
+    std::size_t may_fail = cases.size() / kManyPieces;
+    bool enough = true;
+    for (const TermPool::Case& piece : cases) {
       std::vector<TermId> inner = guards;
       inner.push_back(piece.guard);
       TermId folded = fold_under(pool_.assume(piece.terms[0], inner, TermPool::Detail::parts), inner);
       if (!is_folded(folded) && pool_.node(folded).height == 0 && guards.size() < 3) folded = fold_by_cases(folded, inner).value_or(folded);
       if (!is_folded(folded)) {
-        all = false;
-        break;
+        if (may_fail == 0) {
+          enough = false;
+          break;
+        }
+        --may_fail;
       }
       pieces.push_back(pool_.mul(piece.guard, folded));
     }
-    if (all && pieces.size() > 1) return pool_.sum(pieces);
+    if (enough && pieces.size() > 1) return pool_.sum(pieces);
   }
   return std::nullopt;
 }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "solvers/atoms.h"
@@ -64,7 +65,9 @@ class Folder {
   void add_variants(TensorId tensor);
   std::optional<TermId> unfold_elementwise(TermId term, bool sums);
   bool exclude(const Monomial& x, const Monomial& y) const;
+  std::vector<bool> meeting(const std::vector<Monomial>& monomials);
   bool disjoint(const std::vector<Monomial>& monomials);
+  std::optional<std::pair<TermId, TermId>> split_folded(TermId term);
   struct Range {
     std::int64_t lo, hi;
   };

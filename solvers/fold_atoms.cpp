@@ -110,6 +110,7 @@ std::optional<TermId> Folder::unfold_elementwise(TermId term, bool sums) {
 TermId Folder::refold(TermId term) {
   TermId best = fold(term);
   if (is_folded(best)) return best;
+  if (const auto split = split_folded(best)) return pool_.add(split->first, refold(split->second));
   try {
     if (const auto pieces = fold_by_cases(best, {})) return *pieces;
     if (const TermId joined = fold_distributed(best); joined != best) best = fold(joined);

@@ -92,8 +92,13 @@ std::map<std::vector<Factor>, TermId> Containment::pieces(TermId term) {
 TermId Containment::contain(TermId term, const std::vector<TermId>& operands, bool arithmetic, const Keep& keep) {
   if (matches(term)) return term;
   // A large scalar that is the same on all ranks has no collective ahead, and would be copied everywhere.
-  if (pool_.node(term).free.value == 0 && pool_.node(term).size > kLarge && !folder_.is_folded(term) && !keep(term))
-    return stand_in(term);
+  // A gradient norm is completed later: it is large by the number of its sums only, each of which matches.
+  const auto sum_that_matches = [&](const Monomial& m) { return folder_.is_folded(pool_.poly({m})); };
+  if (pool_.node(term).free.value == 0) {
+    const std::vector<Monomial> sums = pool_.monomials_of(term);
+    if (std::all_of(sums.begin(), sums.end(), sum_that_matches) && !strayed(term)) return term;
+    if (pool_.node(term).size > kLarge && !folder_.is_folded(term) && !keep(term)) return stand_in(term);
+  }
   int depth = 0;
   for (TermId operand : operands)
     if (const auto it = depth_.find(operand.value); it != depth_.end()) depth = std::max(depth, it->second);
