@@ -77,6 +77,7 @@ const std::vector<Setup>& setups() {
   static const std::vector<Setup> all = {
       {"llama-3.1-8b@64", 200, {"drop_tp_all_reduce_sum", "gradient_over_microbatches"}},
       {"gpt2-small@8", 150, {"drop_tp_all_reduce_sum"}},
+      {"smollm-135m@4", 150, {"gradient_over_microbatches"}},
       {"gpt3-175b@64", 2000, {"gradient_over_dp"}},
       {"llama-3.1-70b@256", 500, {"drop_tp_all_reduce_sum"}},
       {"llama-3.1-405b@1024", 800, {"drop_tp_all_reduce_sum"}},
