@@ -68,6 +68,7 @@ class Session {
       ir::Span span;                // of the instruction, if it is known
       bool depends_on_data = true;  // it may hold for some inputs
     };
+    std::vector<Failure> unshown;         // assumptions for which no inputs were found
     std::vector<Failure> contradictions;  // what it needs and no input satisfies
     std::vector<Failure> unmet;           // what the plan needs and the reference does not
   };

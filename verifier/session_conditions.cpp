@@ -101,10 +101,14 @@ Session::SideConditionResult Session::judge_side_conditions() {
   SideConditions if_positive = conditions_with({});
   for (const TensorId tensor : inputs_of_reference()) if_positive.suppose_positive(tensor);
   std::set<std::string> listed;
-  const auto assume = [&](const Obligation& o) {
-    for (const Obligation& part : conditions->reduced(o)) {
+  const auto assume = [&](const DomainCondition& c) {
+    for (const Obligation& part : conditions->reduced(c.obligation)) {
       std::string text = conditions->describe(part);
-      if (!if_positive.holds(part)) text += " (no inputs were found that satisfy it)";
+      // Which rows are masked does not depend on signs.
+      if (part.kind != Obligation::Kind::finite && !if_positive.holds(part)) {
+        result.unshown.push_back({text, c.span, true});
+        text += " (no inputs were found that satisfy it)";
+      }
       if (listed.insert(text).second) result.assumptions.push_back(text);
     }
   };
@@ -116,14 +120,14 @@ Session::SideConditionResult Session::judge_side_conditions() {
       fail(result.unmet, c);
     } else {
       premises.push_back(c.obligation);
-      assume(c.obligation);
+      assume(c);
     }
   }
   conditions.emplace(conditions_with(kept));
   for (const Obligation& o : premises) conditions->suppose(o);
   discharge(of_rewrites);
   for (const DomainCondition& c : of_rewrites) {
-    if (conditions->depends_on_data(c.obligation) && !conditions->refuted(c.obligation)) assume(c.obligation);
+    if (conditions->depends_on_data(c.obligation) && !conditions->refuted(c.obligation)) assume(c);
     else fail(result.unmet, c);
   }
   discharge(of_plan);

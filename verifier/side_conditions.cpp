@@ -283,6 +283,7 @@ bool SideConditions::positive(TermId term, int depth) {
         case Function::exp: return finite(n.arguments[0], depth + 1);  // exp(-inf) = 0
         case Function::sigmoid: return finite(n.arguments[0], depth + 1);
         case Function::sqrt: return positive(n.arguments[0], depth + 1);
+        case Function::abs: return positive(n.arguments[0], depth + 1) || positive(pool_.scale(n.arguments[0], ir::Rational(-1)), depth + 1);
         case Function::inverse: return positive(n.arguments[0], depth + 1) && finite(n.arguments[0], depth + 1);  // 1/inf = 0
         case Function::max:
           return std::any_of(n.arguments.begin(), n.arguments.end(), [&](TermId a) { return positive(a, depth + 1); });

@@ -62,6 +62,15 @@ void vacuous(Report& report, const Failure& condition) {
                                               "an operation that is defined for some inputs", condition.text + ", which never holds"));
 }
 
+// Nothing follows from premises that no input satisfies.
+void may_be_vacuous(Report& report, const std::vector<Failure>& unshown) {
+  report.verdict = Verdict::unknown;
+  report.unknown_reason = "no inputs were found for which the reference is defined: it needs that " + unshown.front().text;
+  report.diagnostics.push_back(ir::make_error("SP0120", "vacuous", report.unknown_reason, unshown.front().span,
+                                              "premises that hold for all positive inputs, so that they are known not to contradict each other",
+                                              unshown.front().text, "if there are such inputs, say so with --assume-defined"));
+}
+
 // All values agree, but the plan computes some of them by operations that are undefined where the reference is not.
 void needs_more(Report& report, const std::vector<Failure>& unmet, bool assume) {
   if (assume && std::all_of(unmet.begin(), unmet.end(), [](const Failure& f) { return f.depends_on_data; })) {
@@ -128,6 +137,7 @@ Report verify(const ir::Document& document, const VerifyOptions& options) {
     }
     where = "looking for the cause";
     diagnose(session, options, report);
+    if (report.verdict == Verdict::equivalent && !conditions.unshown.empty() && !options.assume_defined) may_be_vacuous(report, conditions.unshown);
     if (report.verdict == Verdict::equivalent && !conditions.unmet.empty()) needs_more(report, conditions.unmet, options.assume_defined);
     report.statistics.z3_queries = static_cast<std::int64_t>(session.z3().statistics().asked);
     report.statistics.folds = static_cast<std::int64_t>(session.atoms().accepted());

@@ -112,6 +112,7 @@ TEST(Infinity, PremisesThatMayContradictEachOtherAreMarked) {
   const std::string roots = R"({"out": "r", "op": "sqrt", "in": "x"}, {"out": "minus", "op": "neg", "in": "x"}, {"out": "s", "op": "log", "in": "minus"},
     {"out": "rs", "op": "add", "in": ["r", "s"]}, {"out": "out", "op": "add", "in": ["rs", "w"]})";
   const Report report = judge(roots, roots);
+  EXPECT_EQ(report.verdict, Verdict::unknown);
   int marked = 0, unmarked = 0;
   for (const std::string& text : report.assumptions) ++(text.find("no inputs were found") != std::string::npos ? marked : unmarked);
   EXPECT_EQ(marked, 1);  // -x is not negative
