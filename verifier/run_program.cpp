@@ -1,8 +1,7 @@
 #include "verifier/run_program.h"
 
-#include <unordered_set>
-
 #include "ir/check.h"
+#include "solvers/accesses.h"
 
 namespace shardproof::verifier {
 
@@ -231,20 +230,7 @@ TermId ProgramRun::without_carried(TermId term) const {
 }
 
 bool ProgramRun::mentions(TermId term, const std::set<TensorId>& tensors) const {
-  if (tensors.empty()) return false;
-  std::unordered_set<std::int32_t> seen;
-  const std::function<bool(TermId)> visit = [&](TermId t) {
-    if (!seen.insert(t.value).second) return false;
-    const solvers::TermNode& n = pool_.node(t);
-    if (n.kind == TermKind::access && tensors.count(n.tensor) != 0) return true;
-    for (const solvers::Monomial& m : n.monomials)
-      for (const solvers::Factor& f : m.factors)
-        if (visit(f.term)) return true;
-    for (TermId a : n.arguments)
-      if (visit(a)) return true;
-    return n.kind == TermKind::reduce && visit(n.body);
-  };
-  return visit(term);
+  return !tensors.empty() && solvers::accesses(pool_, term, [&](TensorId t) { return tensors.count(t) != 0; });
 }
 
 void ProgramRun::run_loop(const Instruction& instruction) {

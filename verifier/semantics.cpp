@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "ir/check.h"
+#include "solvers/accesses.h"
 #include "verifier/group_axes.h"
 
 namespace shardproof::verifier {
@@ -135,15 +136,7 @@ void Semantics::require_finite(const ir::Instruction& i, const Denotation& opera
 }
 
 bool Semantics::is_arbitrary(TermId term) const {
-  if (arbitrary_.empty()) return false;
-  const solvers::TermNode& n = pool_.node(term);
-  if (n.kind == solvers::TermKind::access) return arbitrary_.count(n.tensor) != 0;
-  for (const solvers::Monomial& m : n.monomials)
-    for (const solvers::Factor& f : m.factors)
-      if (is_arbitrary(f.term)) return true;
-  for (TermId a : n.arguments)
-    if (is_arbitrary(a)) return true;
-  return n.kind == solvers::TermKind::reduce && is_arbitrary(n.body);
+  return !arbitrary_.empty() && solvers::accesses(pool_, term, [this](solvers::TensorId t) { return arbitrary_.count(t) != 0; });
 }
 
 TermId Semantics::undefined_region(const ir::Instruction& i, const Operands& operands, const std::vector<TermId>& regions,
@@ -213,7 +206,7 @@ TermId Semantics::evaluate(const ir::Instruction& i, const Operands& operands, c
   const TermId term = meaning(i, operands, result);
   if (ir::is_integer(result.dtype) && (i.op == OpCode::cast || ir::schema_of(i.op).family == ir::OpFamily::elementwise ||
                                        ir::schema_of(i.op).family == ir::OpFamily::contraction))
-    require_fits(i, operands, term, result.dtype);
+    require_result_fits(i, operands, term, result.dtype);
   return term;
 }
 
@@ -233,38 +226,43 @@ Limits limits_of(ir::DType dtype) {
   }
 }
 
+[[noreturn]] void does_not_fit(const std::string& what, ir::DType dtype, const std::string& found) {
+  const Limits limits = limits_of(dtype);
+  throw SemanticsError("SP0211", "integer-overflow", what + " may not fit " + std::string(ir::dtype_name(dtype)),
+                       "values in [" + std::to_string(limits.lo) + ", " + std::to_string(limits.hi) + "]", found);
+}
+
 }  // namespace
 
-void Semantics::require_held(const std::string& name, TermId term, ir::DType dtype) {
-  if (!ir::is_integer(dtype) || dtype == ir::DType::i64) return;
+void Semantics::require_fits(const std::string& what, TermId term, ir::DType dtype, const std::function<void()>& without_bounds) {
   const Limits limits = limits_of(dtype);
   pool_.by_cases_under({term}, {}, [&](const std::vector<TermId>& piece, const std::vector<TermId>& guards) {
     const auto e = pool_.as_index(piece[0]);
-    const auto [lo, hi] = e ? pool_.bounds_under(*e, guards) : std::pair(std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max());
-    if (lo < limits.lo || hi > limits.hi)
-      throw SemanticsError("SP0211", "integer-overflow", "the values of `" + name + "` may not fit " + std::string(ir::dtype_name(dtype)),
-                           "values in [" + std::to_string(limits.lo) + ", " + std::to_string(limits.hi) + "]", "values without bounds that fit");
+    if (!e) {
+      without_bounds();
+      return piece[0];
+    }
+    const auto [lo, hi] = pool_.bounds_under(*e, guards);
+    if (lo < limits.lo || hi > limits.hi) does_not_fit(what, dtype, "values in [" + std::to_string(lo) + ", " + std::to_string(hi) + "]");
     return piece[0];
   });
 }
 
-void Semantics::require_fits(const ir::Instruction& i, const Operands& operands, TermId term, ir::DType dtype) {
-  const Limits limits = limits_of(dtype);
-  const auto fail = [&](const std::string& found) {
-    throw SemanticsError("SP0211", "integer-overflow", "the result of `" + std::string(ir::schema_of(i.op).name) + "` may not fit " + std::string(ir::dtype_name(dtype)),
-                         "values in [" + std::to_string(limits.lo) + ", " + std::to_string(limits.hi) + "]", found);
-  };
-  pool_.by_cases_under({term}, {}, [&](const std::vector<TermId>& piece, const std::vector<TermId>& guards) {
-    if (const auto e = pool_.as_index(piece[0])) {
-      const auto [lo, hi] = pool_.bounds_under(*e, guards);
-      if (lo < limits.lo || hi > limits.hi) fail("values in [" + std::to_string(lo) + ", " + std::to_string(hi) + "]");
-    } else if (i.op != OpCode::cast) {
+void Semantics::require_held(const std::string& name, TermId term, ir::DType dtype) {
+  if (!ir::is_integer(dtype) || dtype == ir::DType::i64) return;
+  const std::string what = "`" + name + "`";
+  require_fits(what, term, dtype, [&] { does_not_fit(what, dtype, "values without known bounds"); });
+}
+
+void Semantics::require_result_fits(const ir::Instruction& i, const Operands& operands, TermId term, ir::DType dtype) {
+  const std::string what = "the result of `" + std::string(ir::schema_of(i.op).name) + "`";
+  require_fits(what, term, dtype, [&] {
+    if (i.op != OpCode::cast) {
       assumes_no_overflow_ = assumes_no_overflow_ || dtype != ir::DType::i64;
-    } else if (const Limits from = limits_of(operands[0].type.dtype);
-               ir::is_integer(operands[0].type.dtype) && (from.lo < limits.lo || from.hi > limits.hi)) {
-      fail("a value without known bounds");
+      return;
     }
-    return piece[0];
+    const Limits from = limits_of(operands[0].type.dtype), to = limits_of(dtype);
+    if (ir::is_integer(operands[0].type.dtype) && (from.lo < to.lo || from.hi > to.hi)) does_not_fit(what, dtype, "values without known bounds");
   });
 }
 

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <stdexcept>
 #include <string>
@@ -99,7 +100,9 @@ class Semantics {
  private:
   using Operands = std::vector<Denotation>;
   solvers::TermId meaning(const ir::Instruction& i, const Operands& operands, const ir::TensorType& result);
-  void require_fits(const ir::Instruction& i, const Operands& operands, solvers::TermId term, ir::DType dtype);
+  // `without_bounds` is called for pieces that are no index terms. Throws.
+  void require_fits(const std::string& what, solvers::TermId term, ir::DType dtype, const std::function<void()>& without_bounds);
+  void require_result_fits(const ir::Instruction& i, const Operands& operands, solvers::TermId term, ir::DType dtype);
   void require_defined(const ir::Instruction& i, const Operands& operands);
   bool is_arbitrary(solvers::TermId term) const;
   void require(const ir::Instruction& i, solvers::Obligation condition);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "solvers/accesses.h"
+
 namespace shardproof::verifier {
 
 using solvers::Factor;
@@ -65,14 +67,7 @@ bool SideConditions::refuted(const Obligation& o) {
 }
 
 bool SideConditions::has_unknown(TermId term) const {
-  const TermNode& n = pool_.node(term);
-  if (n.kind == TermKind::access) return pool_.tensor(n.tensor).unknown;
-  for (const Monomial& m : n.monomials)
-    for (const Factor& f : m.factors)
-      if (has_unknown(f.term)) return true;
-  for (TermId a : n.arguments)
-    if (has_unknown(a)) return true;
-  return n.kind == TermKind::reduce && has_unknown(n.body);
+  return solvers::accesses(pool_, term, [this](solvers::TensorId t) { return pool_.tensor(t).unknown; });
 }
 
 bool SideConditions::depends_on_data(const Obligation& o) {

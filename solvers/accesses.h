@@ -1,0 +1,13 @@
+// What a term reads.
+#pragma once
+
+#include <functional>
+
+#include "solvers/term_pool.h"
+
+namespace shardproof::solvers {
+
+// Whether the term has an access to a tensor for which `select` holds, at any depth; definitions are not opened.
+bool accesses(const TermPool& pool, TermId term, const std::function<bool(TensorId)>& select);
+
+}  // namespace shardproof::solvers
