@@ -16,6 +16,13 @@
 
 namespace shardproof::lowering {
 
+// A setting that changes the step in a way that is not lowered: only its neutral value is taken.
+struct Unsupported {
+  std::string_view key;
+  std::string_view neutral;  // see ConfigObject::only_neutral
+  std::string_view reason;
+};
+
 // A view: the tree and the sink must outlive it. An absent field and a JSON null are the same, as in the
 // publishers' own readers. After a bad field the fallback is returned and the sink has an error.
 class ConfigObject {

@@ -77,11 +77,6 @@ constexpr std::string_view kHarmless[] = {
     "forced_bos_token_id", "forced_eos_token_id", "suppress_tokens", "begin_suppress_tokens",
     "exponential_decay_length_penalty", "remove_invalid_values", "cross_attention_hidden_size"};
 
-struct Unsupported {
-  std::string_view key;
-  std::string_view neutral;  // see ConfigObject::only_neutral
-  std::string_view reason;
-};
 constexpr Unsupported kUnsupported[] = {
     {"sliding_window", "null", "every position attends to all before it"},
     {"use_sliding_window", "false", "every position attends to all before it"},

@@ -19,11 +19,6 @@ constexpr std::string_view kRead[] = {
     "position_embedding_type"};
 
 // Megatron-LM arguments that change what the step computes or how it is spread. Only the neutral value is taken.
-struct Unsupported {
-  std::string_view key;
-  std::string_view neutral;  // as in JSON; "null": no value but null
-  std::string_view reason;
-};
 constexpr Unsupported kUnsupported[] = {
     {"optimizer", "adam", "the step of the bundled planner is AdamW"},
     {"decoupled_weight_decay", "true", "the step of the bundled planner is AdamW"},

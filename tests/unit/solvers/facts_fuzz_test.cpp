@@ -199,6 +199,20 @@ TEST(GuardFactsFuzz, BoundsUnderGuards) {
   EXPECT_GT(tighter, 2'000U);
 }
 
+// The two terms agree wherever the guards hold.
+void expect_equal_under(TermPool& pool, const std::vector<TermId>& guards, TermId term, TermId assumed, const std::vector<Assignment>& points,
+                        std::uint64_t seed, std::uint64_t& compared) {
+  const TensorContents contents = hashed_contents(pool, seed);
+  for (const Assignment& values : points) {
+    if (!hold(pool, guards, values, contents)) continue;
+    const double expected = evaluate(pool, term, values, contents);
+    if (!comparable(expected)) continue;
+    ++compared;
+    ASSERT_TRUE(close(expected, evaluate(pool, assumed, values, contents)))
+        << "seed " << seed << ": " << pool.to_string(term) << "\n-> " << pool.to_string(assumed);
+  }
+}
+
 // Sums of digits of numbers that guards know, spread over several terms, and guards among them.
 TEST(GuardFactsFuzz, DigitsUnderAssumptions) {
   std::uint64_t compared = 0, changed = 0;
@@ -230,15 +244,7 @@ TEST(GuardFactsFuzz, DigitsUnderAssumptions) {
     const TermId term = pool.add(at, build(pool, multiply({constant(3), range(random.chance(50) ? digits : number, from, from + random.between(0, 6))})));
     const TermId assumed = pool.assume(term, guards, random.chance(50) ? TermPool::Detail::parts : TermPool::Detail::values);
     if (assumed != term) ++changed;
-    const TensorContents contents = hashed_contents(pool, seed);
-    for (const Assignment& values : assignments(pool, generator.free_vars(), 60, random)) {
-      if (!hold(pool, guards, values, contents)) continue;
-      const double expected = evaluate(pool, term, values, contents);
-      if (!comparable(expected)) continue;
-      ++compared;
-      ASSERT_TRUE(close(expected, evaluate(pool, assumed, values, contents)))
-          << "seed " << seed << ": " << pool.to_string(term) << "\n-> " << pool.to_string(assumed);
-    }
+    ASSERT_NO_FATAL_FAILURE(expect_equal_under(pool, guards, term, assumed, assignments(pool, generator.free_vars(), 60, random), seed, compared));
   }
   std::cout << "compared " << compared << ", changed " << changed << "\n";
   EXPECT_GT(compared, 50'000U);
@@ -262,15 +268,8 @@ TEST(GuardFactsFuzz, TermsUnderAssumptions) {
                      const TermId assumed = pool.assume(
                          term, guards, random.pick(std::vector{TermPool::Detail::parts, TermPool::Detail::whole, TermPool::Detail::values}));
                      if (assumed != term) ++changed;
-                     const TensorContents contents = hashed_contents(pool, seed);
-                     for (const Assignment& values : assignments(pool, generator.free_vars(), 20, random)) {
-                       if (!hold(pool, guards, values, contents)) continue;
-                       const double expected = evaluate(pool, term, values, contents);
-                       if (!comparable(expected)) continue;
-                       ++compared;
-                       ASSERT_TRUE(close(expected, evaluate(pool, assumed, values, contents)))
-                           << "seed " << seed << ": " << pool.to_string(term) << "\n-> " << pool.to_string(assumed);
-                     }
+                     ASSERT_NO_FATAL_FAILURE(
+                         expect_equal_under(pool, guards, term, assumed, assignments(pool, generator.free_vars(), 20, random), seed, compared));
                    });
   EXPECT_GT(compared, 10'000U);
   EXPECT_GT(changed, 300U);
