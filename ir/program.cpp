@@ -43,4 +43,39 @@ ValueId Program::find(std::string_view name) const {
   return {};
 }
 
+namespace {
+
+std::vector<Instruction> used_part(const std::vector<Instruction>& body, std::vector<bool>& needed) {
+  const auto mark = [&](ValueId v) { needed[static_cast<std::size_t>(v.index)] = true; };
+  std::vector<Instruction> kept;
+  for (auto i = body.rbegin(); i != body.rend(); ++i) {
+    const bool used = std::any_of(i->outputs.begin(), i->outputs.end(), [&](ValueId v) { return needed[static_cast<std::size_t>(v.index)]; });
+    if (!used) continue;
+    Instruction instruction = *i;
+    std::for_each(i->inputs.begin(), i->inputs.end(), mark);
+    if (i->region != nullptr) {
+      instruction.region = std::make_shared<Region>(*i->region);
+      for (const Carry& carry : i->region->carries) {
+        mark(carry.init);
+        mark(carry.next);
+      }
+      instruction.region->body = used_part(i->region->body, needed);
+    }
+    kept.push_back(std::move(instruction));
+  }
+  std::reverse(kept.begin(), kept.end());
+  return kept;
+}
+
+}  // namespace
+
+Program without_unused(const Program& program, const std::vector<ValueId>& needed) {
+  Program result;
+  result.values = program.values;
+  std::vector<bool> marks(program.values.size());
+  for (const ValueId v : needed) marks[static_cast<std::size_t>(v.index)] = true;
+  result.body = used_part(program.body, marks);
+  return result;
+}
+
 }  // namespace shardproof::ir

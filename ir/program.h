@@ -93,6 +93,10 @@ struct Program {
   ValueId find(std::string_view name) const;  // linear; invalid if absent (use NameIndex for many look-ups)
 };
 
+// The program without instructions whose results nothing needs that is `needed`. Values keep their ids; a loop is kept
+// whole or not at all.
+Program without_unused(const Program& program, const std::vector<ValueId>& needed);
+
 template <typename T>
 const T& Attributes::get(std::string_view name) const {
   const AttrValue* value = find(name);

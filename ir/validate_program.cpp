@@ -48,7 +48,7 @@ class ProgramChecker {
   std::vector<bool> released_;
   std::vector<int> depth_;  // of the loops around a value's definition
   int current_depth_ = 0;
-  std::unordered_map<std::int32_t, const Instruction*> reading_;  // operands of collectives that no `wait` has ended
+  std::unordered_multimap<std::int32_t, const Instruction*> reading_;  // operands of collectives that no `wait` has ended
   std::vector<std::int32_t> trail_;  // visible values in order of definition, to close scopes
   std::unordered_set<std::string_view> names_;
   std::vector<std::string> open_indices_;
@@ -243,7 +243,7 @@ void ProgramChecker::check_lifetimes(const Instruction& instruction, int depth) 
   if (instruction.op == OpCode::wait && !instruction.inputs.empty())
     std::erase_if(reading_, [&](const auto& entry) { return entry.second->outputs.front() == instruction.inputs.front(); });
   if (instruction.attributes.get_or<bool>("async", false) && !instruction.outputs.empty()) {
-    for (const ValueId id : instruction.inputs) reading_[id.index] = &instruction;
+    for (const ValueId id : instruction.inputs) reading_.emplace(id.index, &instruction);
   }
   if (instruction.op != OpCode::release) return;
   for (const ValueId id : instruction.inputs) {

@@ -295,6 +295,7 @@ void ProgramRun::finish_loop(const Instruction& instruction, VarId index, const 
         throw SemanticsError("SP0905", "unsupported", "the loop-carried value `" + program_.value(carry.argument).name + "` is not an accumulation",
                              "next = carried + something that depends on no carried value", "a general recurrence");
       }
+      semantics_.require_sum_fits(value.name, result, value.type.dtype);
       if (side_ == Side::plan) result = contain(fold_result(result, false), {term(carry.init), next}, true, value.type);
       else result = mentions(result, carried_) ? folder_.fold(result) : folder_.define(value.name, result);
       assign(carry.result, result);

@@ -6,6 +6,7 @@
 #include "ir/check.h"
 #include "solvers/accesses.h"
 #include "verifier/group_axes.h"
+#include "verifier/integer_range.h"
 
 namespace shardproof::verifier {
 
@@ -99,6 +100,19 @@ bool takes_infinity(const ir::Instruction& i, std::size_t operand) {
   }
   const ir::OpFamily family = ir::schema_of(i.op).family;
   return family == ir::OpFamily::structure || family == ir::OpFamily::communication;
+}
+
+}  // namespace
+
+namespace {
+
+// Makes new numbers, rather than moving those of its operands.
+bool computes(const ir::Instruction& i) {
+  switch (ir::schema_of(i.op).family) {
+    case ir::OpFamily::structure: return i.op == OpCode::cast || i.op == OpCode::scatter_add || i.op == OpCode::pad;
+    case ir::OpFamily::communication: return i.op == OpCode::all_reduce || i.op == OpCode::reduce_scatter;
+    default: return true;
+  }
 }
 
 }  // namespace
@@ -204,9 +218,7 @@ void Semantics::require_defined(const ir::Instruction& i, const Operands& operan
 TermId Semantics::evaluate(const ir::Instruction& i, const Operands& operands, const ir::TensorType& result) {
   require_defined(i, operands);
   const TermId term = meaning(i, operands, result);
-  if (ir::is_integer(result.dtype) && (i.op == OpCode::cast || ir::schema_of(i.op).family == ir::OpFamily::elementwise ||
-                                       ir::schema_of(i.op).family == ir::OpFamily::contraction))
-    require_result_fits(i, operands, term, result.dtype);
+  if (ir::is_integer(result.dtype) && computes(i)) require_result_fits(i, operands, term, result.dtype);
   return term;
 }
 
@@ -236,14 +248,16 @@ Limits limits_of(ir::DType dtype) {
 
 void Semantics::require_fits(const std::string& what, TermId term, ir::DType dtype, const std::function<void()>& without_bounds) {
   const Limits limits = limits_of(dtype);
+  IntegerRange ranges(atoms_);
   pool_.by_cases_under({term}, {}, [&](const std::vector<TermId>& piece, const std::vector<TermId>& guards) {
-    const auto e = pool_.as_index(piece[0]);
-    if (!e) {
+    const IntegerRange::Interval range = ranges.of(piece[0], guards);
+    if (range.undeclared) {
       without_bounds();
-      return piece[0];
+    } else if (range.unknown) {
+      does_not_fit(what, dtype, "values without known bounds");
+    } else if (range.lo < limits.lo || range.hi > limits.hi) {
+      does_not_fit(what, dtype, "values in [" + std::to_string(range.lo) + ", " + std::to_string(range.hi) + "]");
     }
-    const auto [lo, hi] = pool_.bounds_under(*e, guards);
-    if (lo < limits.lo || hi > limits.hi) does_not_fit(what, dtype, "values in [" + std::to_string(lo) + ", " + std::to_string(hi) + "]");
     return piece[0];
   });
 }
@@ -264,6 +278,12 @@ void Semantics::require_result_fits(const ir::Instruction& i, const Operands& op
     const Limits from = limits_of(operands[0].type.dtype), to = limits_of(dtype);
     if (ir::is_integer(operands[0].type.dtype) && (from.lo < to.lo || from.hi > to.hi)) does_not_fit(what, dtype, "values without known bounds");
   });
+}
+
+// What a loop adds up may be out of bounds on the way, as long as the sum is not: integers wrap around.
+void Semantics::require_sum_fits(const std::string& name, TermId term, ir::DType dtype) {
+  if (!ir::is_integer(dtype)) return;
+  require_fits("`" + name + "`, which a loop adds up,", term, dtype, [&] { assumes_no_overflow_ = assumes_no_overflow_ || dtype != ir::DType::i64; });
 }
 
 TermId Semantics::meaning(const ir::Instruction& i, const Operands& operands, const ir::TensorType& result) {

@@ -90,6 +90,9 @@ class Semantics {
   // A reference tensor `term` is held as `dtype` in the plan: as integers of less bits only if they fit. Throws.
   void require_held(const std::string& name, solvers::TermId term, ir::DType dtype);
 
+  // A loop's result fits its type. Throws.
+  void require_sum_fits(const std::string& name, solvers::TermId term, ir::DType dtype);
+
   // The term with element variables of `shape` replaced by `indices`.
   solvers::TermId at(solvers::TermId term, const ir::Shape& shape, const std::vector<solvers::IndexId>& indices);
   std::vector<solvers::IndexId> element_indices(const ir::Shape& shape);
@@ -100,7 +103,7 @@ class Semantics {
  private:
   using Operands = std::vector<Denotation>;
   solvers::TermId meaning(const ir::Instruction& i, const Operands& operands, const ir::TensorType& result);
-  // `without_bounds` is called for pieces that are no index terms. Throws.
+  // `without_bounds` is called for pieces that read integers without declared bounds. Throws.
   void require_fits(const std::string& what, solvers::TermId term, ir::DType dtype, const std::function<void()>& without_bounds);
   void require_result_fits(const ir::Instruction& i, const Operands& operands, solvers::TermId term, ir::DType dtype);
   void require_defined(const ir::Instruction& i, const Operands& operands);

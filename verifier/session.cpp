@@ -25,10 +25,22 @@ std::size_t resident_bytes() {
 
 }  // namespace
 
+namespace {
+
+// What no output or state of the reference needs is not part of the claim, and asks nothing of the inputs.
+ir::Program used_reference(const ir::Document& document) {
+  std::vector<ValueId> needed;
+  for (const ir::ReferenceState& state : document.reference.state) needed.push_back(state.next);
+  for (const ir::ReferenceOutput& output : document.reference.outputs) needed.push_back(output.value);
+  return ir::without_unused(lowering::unfold(document.reference.program), needed);
+}
+
+}  // namespace
+
 Session::Session(const ir::Document& document, const VerifyOptions& options)
     : document_(document), options_(options), start_(std::chrono::steady_clock::now()),
       z3_(pool_), atoms_(pool_, z3_.oracle()),
-      folder_(atoms_), reference_program_(lowering::unfold(document.reference.program)),
+      folder_(atoms_), reference_program_(used_reference(document)),
       plan_program_(lowering::unfold(document.plan.stages.front().program)) {
   pool_.set_watchdog([this] { watch(); });
   reference_semantics_ = std::make_unique<Semantics>(atoms_, literals_, nullptr);

@@ -104,8 +104,7 @@ Session::SideConditionResult Session::judge_side_conditions() {
   const auto assume = [&](const DomainCondition& c) {
     for (const Obligation& part : conditions->reduced(c.obligation)) {
       std::string text = conditions->describe(part);
-      // Which rows are masked does not depend on signs.
-      if (part.kind != Obligation::Kind::finite && !if_positive.holds(part)) {
+      if (!if_positive.holds(part)) {
         result.unshown.push_back({text, c.span, true});
         text += " (no inputs were found that satisfy it)";
       }

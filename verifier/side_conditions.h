@@ -69,7 +69,8 @@ class SideConditions {
   bool bounded(Question question, const solvers::Factor& factor, int depth);
   bool bounded(Question question, const solvers::Monomial& monomial, int depth);
   bool is_tensor_bounded(Question question, solvers::TensorId tensor);
-  bool is_max_bounded(solvers::TermId reduction, int depth);
+  solvers::TermId decided(solvers::TermId term, int depth);
+  bool is_max_bounded(Question question, solvers::TermId reduction, int depth);
   bool is_one_minus_power(solvers::TermId term, int depth);
   bool positive_factor(const solvers::Factor& factor, int depth);
   bool nonnegative_factor(const solvers::Factor& factor, int depth);

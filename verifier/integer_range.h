@@ -1,0 +1,38 @@
+// Intervals of integer terms, for the check that computed integers fit their type.
+//
+// Part of the trusted base. Interval arithmetic over the structure of the term: sums, products and powers of factors,
+// maxima, and sums over as many values as the bound variables take; a defined tensor has the interval of its definition.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "solvers/atoms.h"
+
+namespace shardproof::verifier {
+
+class IntegerRange {
+ public:
+  struct Interval {
+    std::int64_t lo = 0, hi = 0;
+    // Some input that the term reads has no declared bounds, so nothing is known of it.
+    bool undeclared = false;
+    // There are bounds, but they are beyond 64 bits or not known to this class.
+    bool unknown = false;
+  };
+  explicit IntegerRange(solvers::AtomTable& atoms) : atoms_(atoms), pool_(atoms.pool()) {}
+  // Of all values that the term has where the guards hold.
+  Interval of(solvers::TermId term, const std::vector<solvers::TermId>& guards);
+
+ private:
+  Interval of_factor(const solvers::Factor& factor, const std::vector<solvers::TermId>& guards);
+  Interval of_tensor(solvers::TensorId tensor);
+
+  solvers::AtomTable& atoms_;
+  solvers::TermPool& pool_;
+  std::map<solvers::TensorId, Interval> memo_;
+};
+
+}  // namespace shardproof::verifier
