@@ -234,7 +234,7 @@ bool Session::prove_equal(TermId a, TermId b) {
   if (a == b) return true;
   b = folder_.refold(b);
   if (a == b) return true;
-  if (equal_by_cases(a, b, {}, 0)) return true;
+  if (equal_by_cases(a, b, {}, 0, false)) return true;
   const auto all = [](solvers::TensorId) { return true; };
   TermId x = a, y = b;
   for (int level = 0; level < 3; ++level) {
@@ -249,8 +249,11 @@ bool Session::prove_equal(TermId a, TermId b) {
   return false;
 }
 
-// Equal on every piece of the integer line of a guard form, each side simplified under the piece.
-bool Session::equal_by_cases(TermId a, TermId b, const std::vector<TermId>& guards, int depth) {
+// Equal on every piece of the integer line of a guard form, each side simplified under the piece. What differs there may
+// still be two spellings of one elementwise computation, the plan's from a piece of an operand that is simple there (the rows of a
+// position embedding that no token reads have no gradient): both are then unfolded down to sums over indices, once, and
+// compared again. Law: assume, cases_on and unfold replace a term by one that is equal to it wherever the guards hold.
+bool Session::equal_by_cases(TermId a, TermId b, const std::vector<TermId>& guards, int depth, bool expanded) {
   for (std::size_t i = 0; i < guards.size(); ++i) {  // a piece without points: a guard fails where the others hold
     std::vector<TermId> others = guards;
     others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
@@ -266,15 +269,28 @@ bool Session::equal_by_cases(TermId a, TermId b, const std::vector<TermId>& guar
   if (!form) {  // a piecewise definition may be simple on this piece
     if (pool_.node(x).size > 300 || pool_.node(y).size > 300) return false;
     const auto unfolded = [&](TermId t) { return pool_.assume(atoms_.unfold(t, [](solvers::TensorId) { return true; }), guards, detail); };
-    return unfolded(x) == y || x == unfolded(y);
+    if (unfolded(x) == y || x == unfolded(y)) return true;
+    return !expanded && equal_by_cases(elementwise(x, guards), elementwise(y, guards), guards, depth, true);
   }
   if (depth >= 3) return false;
   for (const solvers::TermPool::Case& piece : pool_.cases_on(*form, {x, y})) {
     std::vector<TermId> inner = guards;
     if (pool_.is_guard(piece.guard)) inner.push_back(piece.guard);
-    if (!equal_by_cases(piece.terms[0], piece.terms[1], inner, depth + 1)) return false;
+    if (!equal_by_cases(piece.terms[0], piece.terms[1], inner, depth + 1, expanded)) return false;
   }
   return true;
+}
+
+// The term with its elementwise atoms unfolded, and those in there in turn; scalars and what sums over indices stay.
+TermId Session::elementwise(TermId term, const std::vector<TermId>& guards) {
+  constexpr int kLevels = 8;
+  for (int level = 0; level < kLevels && pool_.node(term).size <= 300; ++level) {
+    const TermId next = pool_.assume(atoms_.unfold(term, [this](solvers::TensorId t) { return !atoms_.has_reduction(t) && !pool_.tensor(t).shape.empty(); }),
+                                     guards, solvers::TermPool::Detail::values);
+    if (next == term) break;
+    term = next;
+  }
+  return term;
 }
 
 }  // namespace shardproof::verifier
