@@ -11,6 +11,9 @@ namespace shardproof::solvers {
 
 namespace {
 
+constexpr std::size_t kMaxRenamings = 24;  // of the variables of one sum
+constexpr std::size_t kMaxRenamed = 6;    // variables
+
 // Counts through all sequences of choices of a backtracking search.
 class Odometer {
  public:
@@ -46,8 +49,8 @@ struct Equation {
 
 class Matcher {
  public:
-  Matcher(TermPool& pool, std::vector<Equation>& equations, std::vector<Equation>& guard_equations, Odometer& odometer)
-      : pool_(pool), equations_(equations), guard_equations_(guard_equations), odometer_(odometer) {}
+  Matcher(TermPool& pool, std::vector<Equation>& equations, std::vector<Equation>& guard_equations, Odometer& odometer, bool rename)
+      : pool_(pool), equations_(equations), guard_equations_(guard_equations), odometer_(odometer), rename_(rename) {}
 
   bool match(TermId p, TermId t) {
     if (p == t) {
@@ -71,7 +74,7 @@ class Matcher {
       case TermKind::apply: return match_apply(a, b);
       case TermKind::reduce:
         // A sum over a part of a range is the commonest near miss.
-        return a.reduction == b.reduction && extents(a.bound) == extents(b.bound) && match(a.body, b.body);
+        return a.reduction == b.reduction && extents(a.bound) == extents(b.bound) && match(a.body, rename_ ? renamed(a, b) : b.body);
       case TermKind::range: match_range(a, b); return true;
       case TermKind::index_value:
         equations_.push_back({a.form, mixes_signs(a.form) || mixes_signs(b.form) ? pool_.index_scale(b.form, odometer_.pick(2) == 0 ? 1 : -1) : b.form});
@@ -88,6 +91,23 @@ class Matcher {
     for (VarId v : vars) result.push_back(pool_.var(v).extent);
     std::sort(result.begin(), result.end());
     return result;
+  }
+
+  // The body of the term's sum with its variables named after the pattern's, one choice of the odometer for each way to do
+  // so. What stands beside a variable in an index decides the order of variables of one extent in a normal form.
+  TermId renamed(const TermNode& pattern, const TermNode& term) {
+    std::vector<std::vector<std::size_t>> ways;
+    std::vector<std::size_t> order(term.bound.size());
+    for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+    do {
+      bool fits = true;
+      for (std::size_t i = 0; i < order.size() && fits; ++i) fits = pool_.var(term.bound[i]).extent == pool_.var(pattern.bound[order[i]]).extent;
+      if (fits) ways.push_back(order);
+    } while (ways.size() < kMaxRenamings && std::next_permutation(order.begin(), order.end()));
+    const std::vector<std::size_t>& chosen = ways[odometer_.pick(ways.size())];
+    Substitution names(true);
+    for (std::size_t i = 0; i < chosen.size(); ++i) names.set(term.bound[i], pool_.index_var(pattern.bound[chosen[i]]));
+    return pool_.substitute(term.body, names);
   }
 
   bool pair_up(const Keyed& left, const Keyed& right, const std::function<bool(std::size_t, std::size_t)>& go) {
@@ -190,6 +210,7 @@ class Matcher {
   std::vector<Equation>& equations_;
   std::vector<Equation>& guard_equations_;
   Odometer& odometer_;
+  bool rename_;
 };
 
 class Solver {
@@ -358,29 +379,40 @@ class Solver {
   std::vector<IndexId> solution_;
 };
 
+// Whether variables of a sum may have been taken for each other. Sums over many are left alone: the ways to name them are too many.
+bool repeats_extents(const TermPool& pool, TermId pattern) {
+  std::vector<std::int64_t> extents;
+  for (VarId v : pool.node(pattern).bound) extents.push_back(pool.var(v).extent);
+  std::sort(extents.begin(), extents.end());
+  return extents.size() <= kMaxRenamed && std::adjacent_find(extents.begin(), extents.end()) != extents.end();
+}
+
 }  // namespace
 
 bool propose_instances(TermPool& pool, TermId pattern, TermId term, const std::vector<std::int64_t>& shape, int max_tries,
                        const std::function<bool(const std::vector<IndexId>&)>& accept) {
-  Odometer odometer;
   std::vector<bool> mentioned(shape.size());
   for (std::size_t d = 0; d < shape.size(); ++d) mentioned[d] = shape[d] > 1 && pool.contains(pool.node(pattern).free, pool.pattern(d, shape[d]));
   int tries = 0;
-  do {
-    odometer.restart();
-    std::vector<Equation> equations, guard_equations;
-    Matcher matcher(pool, equations, guard_equations, odometer);
-    if (!matcher.match(pattern, term)) continue;
-    equations.insert(equations.end(), guard_equations.begin(), guard_equations.end());
-    std::vector<IndexId> solution = Solver(pool, shape, std::move(equations)).solve();
-    bool complete = true;
-    for (std::size_t d = 0; d < shape.size(); ++d) {
-      if (!mentioned[d]) solution[d] = pool.index_constant(0);
-      complete = complete && solution[d].valid();
-    }
-    if (complete && accept(solution)) return true;
-  } while (++tries < max_tries && odometer.advance());
-  return false;
+  const auto search = [&](bool rename) {
+    Odometer odometer;
+    do {
+      odometer.restart();
+      std::vector<Equation> equations, guard_equations;
+      Matcher matcher(pool, equations, guard_equations, odometer, rename);
+      if (!matcher.match(pattern, term)) continue;
+      equations.insert(equations.end(), guard_equations.begin(), guard_equations.end());
+      std::vector<IndexId> solution = Solver(pool, shape, std::move(equations)).solve();
+      bool complete = true;
+      for (std::size_t d = 0; d < shape.size(); ++d) {
+        if (!mentioned[d]) solution[d] = pool.index_constant(0);
+        complete = complete && solution[d].valid();
+      }
+      if (complete && accept(solution)) return true;
+    } while (++tries < max_tries && odometer.advance());
+    return false;
+  };
+  return search(false) || (repeats_extents(pool, pattern) && search(true));
 }
 
 }  // namespace shardproof::solvers
