@@ -204,7 +204,9 @@ void Semantics::require_defined(const ir::Instruction& i, const Operands& operan
     case OpCode::sqrt: return require_of(operands[0].term, {Kind::nonnegative});
     case OpCode::log:
     case OpCode::rsqrt: return require_of(operands[0].term, {Kind::nonzero, Kind::nonnegative});
-    case OpCode::power: return require_of(operands[0].term, {Kind::nonzero, Kind::nonnegative});
+    case OpCode::power:  // 0^e is 0 for e > 0; a momentum of 0 is a decay without memory
+      if (operands[0].term == pool_.zero()) return require_of(operands[1].term, {Kind::nonzero, Kind::nonnegative});
+      return require_of(operands[0].term, {Kind::nonzero, Kind::nonnegative});
     case OpCode::pow: {
       const ir::Rational exponent = i.attributes.get<ir::Rational>("exponent");
       if (ir::sign(exponent) < 0) require_of(operands[0].term, {Kind::nonzero});

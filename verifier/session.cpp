@@ -202,7 +202,7 @@ void Session::check_claims() {
     if (plan_run_->is_pending(value))
       throw SemanticsError("SP0402", "use-before-ready", "`" + plan_program_.value(value).name + "` is the result of the step before the wait of the collective that produces it",
                            "a `wait` at the end of the step at the latest", "no `wait`");
-    if (pool_.mul(c.care, plan_run_->undefined_region(value)) != pool_.zero())
+    if (!holds_nowhere(pool_.mul(c.care, plan_run_->undefined_region(value))))
       undefined_claims_.push_back({"`" + plan_program_.value(value).name + "` is defined where it holds `" + c.reference + "`", span, false});
     claims_.push_back(std::move(c));
     claims_.back().proved = check_claim(claims_.back());
@@ -249,18 +249,36 @@ bool Session::prove_equal(TermId a, TermId b) {
   return false;
 }
 
-// Equal on every piece of the integer line of a guard form, each side simplified under the piece. What differs there may
-// still be two spellings of one elementwise computation, the plan's from a piece of an operand that is simple there (the rows of a
-// position embedding that no token reads have no gradient): both are then unfolded down to sums over indices, once, and
-// compared again. Law: assume, cases_on and unfold replace a term by one that is equal to it wherever the guards hold.
-bool Session::equal_by_cases(TermId a, TermId b, const std::vector<TermId>& guards, int depth, bool expanded) {
-  for (std::size_t i = 0; i < guards.size(); ++i) {  // a piece without points: a guard fails where the others hold
+// Whether one guard fails wherever the others hold, as far as intervals tell.
+bool Session::contradict(const std::vector<TermId>& guards) {
+  for (std::size_t i = 0; i < guards.size(); ++i) {
     std::vector<TermId> others = guards;
     others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
     const solvers::TermNode& g = pool_.node(guards[i]);
     const auto [lo, hi] = pool_.bounds_under(g.form, others);
     if (lo > g.hi || hi < g.lo) return true;
   }
+  return false;
+}
+
+// Whether a sum of products is 0 everywhere because the guards of each product contradict each other: intervals say so, or
+// that -1 lies in [0, 0] follows from them.
+bool Session::holds_nowhere(TermId region) {
+  const std::vector<solvers::Monomial> monomials = pool_.monomials_of(region);
+  return std::all_of(monomials.begin(), monomials.end(), [&](const solvers::Monomial& m) {
+    std::vector<TermId> guards;
+    for (const solvers::Factor& f : m.factors)
+      if (pool_.is_guard(f.term)) guards.push_back(f.term);
+    return !guards.empty() && (contradict(guards) || atoms_.in_range(pool_.index_constant(-1), 1, guards));
+  });
+}
+
+// Equal on every piece of the integer line of a guard form, each side simplified under the piece. What differs there may
+// still be two spellings of one elementwise computation, the plan's from a piece of an operand that is simple there (the rows of a
+// position embedding that no token reads have no gradient): both are then unfolded down to sums over indices, once, and
+// compared again. Law: assume, cases_on and unfold replace a term by one that is equal to it wherever the guards hold.
+bool Session::equal_by_cases(TermId a, TermId b, const std::vector<TermId>& guards, int depth, bool expanded) {
+  if (contradict(guards)) return true;  // a piece without points
   const auto detail = solvers::TermPool::Detail::values;
   const TermId x = pool_.assume(a, guards, detail), y = pool_.assume(b, guards, detail);
   if (x == y) return true;

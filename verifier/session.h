@@ -81,6 +81,8 @@ class Session {
   SideConditions conditions_with(const std::set<solvers::TensorId>& nonnegative);
   std::set<solvers::TensorId> kept_nonnegative(const std::vector<solvers::Obligation>& needed);
   std::set<solvers::TensorId> inputs_of_reference();  // and states; real numbers
+  bool contradict(const std::vector<solvers::TermId>& guards);
+  bool holds_nowhere(solvers::TermId region);
   bool equal_by_cases(solvers::TermId a, solvers::TermId b, const std::vector<solvers::TermId>& guards, int depth, bool expanded);
   solvers::TermId elementwise(solvers::TermId term, const std::vector<solvers::TermId>& guards);
   void watch();

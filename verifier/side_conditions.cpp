@@ -1,6 +1,7 @@
 #include "verifier/side_conditions.h"
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "solvers/accesses.h"
 
@@ -36,7 +37,7 @@ bool has_load(const TermPool& pool, IndexId e) {
 
 // A condition on a piecewise term is one on each piece.
 bool SideConditions::holds(const Obligation& o) {
-  if (premises_.count(o) != 0) return true;
+  if (is_premise(o)) return true;
   if (!pool_.guard_form(o.term)) return holds_for(o);
   bool all = true;
   pool_.by_cases({o.term}, [&](const std::vector<TermId>& piece) {
@@ -47,7 +48,7 @@ bool SideConditions::holds(const Obligation& o) {
 }
 
 bool SideConditions::holds_for(const Obligation& o) {
-  if (premises_.count(o) != 0) return true;
+  if (is_premise(o)) return true;
   if (const auto pattern = pattern_of(o, false); pattern && patterns_.count(*pattern) != 0) return true;
   switch (o.kind) {
     case Obligation::Kind::nonzero: return nonzero(o.term);
@@ -136,8 +137,23 @@ std::optional<SideConditions::Pattern> SideConditions::pattern_of(const Obligati
   return Pattern(o.kind, pool_.node(tensor->term).tensor, tensor->power, scalars);
 }
 
+// c*t is not zero iff t is not, for a number c that is not zero; c*t >= 0 iff t >= 0, for c > 0.
+Obligation SideConditions::up_to_scale(const Obligation& o) const {
+  const std::vector<Monomial> monomials = pool_.monomials_of(o.term);
+  if (monomials.empty() || o.kind == Obligation::Kind::finite) return o;
+  try {
+    ir::Rational scale = ir::inverse(monomials.front().coefficient);
+    if (o.kind == Obligation::Kind::nonnegative && ir::sign(scale) < 0) scale = -scale;
+    return {o.kind, pool_.scale(o.term, scale)};
+  } catch (const std::overflow_error&) {  // then it is a condition of its own
+    return o;
+  }
+}
+
+bool SideConditions::is_premise(const Obligation& o) const { return premises_.count(up_to_scale(o)) != 0; }
+
 void SideConditions::suppose(const Obligation& o) {
-  premises_.insert(o);
+  premises_.insert(up_to_scale(o));
   const auto pattern = pattern_of(o, true);
   if (!pattern) return;
   patterns_.insert(*pattern);
@@ -151,7 +167,8 @@ bool SideConditions::nonzero(TermId term) {
   if (monomials.size() != 1) return false;
   return std::all_of(monomials[0].factors.begin(), monomials[0].factors.end(), [&](const Factor& f) {
     const TermNode& n = pool_.node(f.term);
-    if (n.kind == TermKind::access && memo_.count({n.tensor, kNonzero}) != 0) return f.power > 0 || finite(f.term);
+    const bool premise = is_premise({Obligation::Kind::nonzero, f.term}) || (n.kind == TermKind::access && memo_.count({n.tensor, kNonzero}) != 0);
+    if (premise) return f.power > 0 || finite(f.term);
     if (n.kind == TermKind::access || n.kind == TermKind::apply || n.kind == TermKind::reduce) return positive_factor(f, 0);
     return false;
   });
@@ -234,7 +251,7 @@ bool SideConditions::has_witness(const Monomial& monomial, const std::vector<Var
   return search(current, 0);
 }
 
-// a - b c^e with a >= b > 0, 0 < c < 1, e > 0 (bias correction of Adam).
+// a - b c^e with a >= b > 0, 0 <= c < 1, e > 0 (bias correction of Adam): c^e < 1.
 bool SideConditions::is_one_minus_power(TermId term, int depth) {
   const std::vector<Monomial> parts = pool_.monomials_of(term);
   if (parts.size() != 2) return false;
@@ -246,7 +263,7 @@ bool SideConditions::is_one_minus_power(TermId term, int depth) {
   const TermNode& n = pool_.node(factor);
   if (n.kind != TermKind::apply || n.function != Function::power) return false;
   const auto base = pool_.as_constant(n.arguments[0]);
-  return base && ir::sign(*base) > 0 && compare(*base, ir::Rational(1)) < 0 && positive(n.arguments[1], depth + 1);
+  return base && ir::sign(*base) >= 0 && compare(*base, ir::Rational(1)) < 0 && positive(n.arguments[1], depth + 1);
 }
 
 bool SideConditions::positive(TermId term, int depth) {

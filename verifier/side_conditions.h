@@ -30,7 +30,7 @@ class SideConditions {
   bool depends_on_data(const solvers::Obligation& obligation);
   // Whether the term is a function of indices and literals alone.
   bool is_index_function(solvers::TermId term) const;
-  // From now on the condition is a premise: for this term, and where it is one whole tensor (times scalars), for all its
+  // From now on the condition is a premise: for this term and its multiples by a number that keeps it true, and where it is one whole tensor (times scalars), for all its
   // elements. Premises come before questions.
   void suppose(const solvers::Obligation& obligation);
   void suppose_nonnegative(solvers::TensorId tensor) { supposed_nonnegative_.insert(tensor); }
@@ -58,6 +58,8 @@ class SideConditions {
   using Pattern = std::tuple<solvers::Obligation::Kind, solvers::TensorId, std::int32_t, std::vector<solvers::Factor>>;
   std::optional<Pattern> pattern_of(const solvers::Obligation& obligation, bool whole) const;
   bool is_whole(const solvers::TermNode& access) const;
+  solvers::Obligation up_to_scale(const solvers::Obligation& obligation) const;
+  bool is_premise(const solvers::Obligation& obligation) const;
   bool holds_for(const solvers::Obligation& obligation);
   bool nonzero(solvers::TermId term);
   bool is_masked_by_data(solvers::TermId term, int depth);

@@ -73,7 +73,8 @@ void may_be_vacuous(Report& report, const std::vector<Failure>& unshown) {
 
 // All values agree, but the plan computes some of them by operations that are undefined where the reference is not.
 void needs_more(Report& report, const std::vector<Failure>& unmet, bool assume) {
-  if (assume && std::all_of(unmet.begin(), unmet.end(), [](const Failure& f) { return f.depends_on_data; })) {
+  const bool assumable = std::all_of(unmet.begin(), unmet.end(), [](const Failure& f) { return f.depends_on_data; });
+  if (assume && assumable) {
     for (const Failure& f : unmet) report.assumptions.push_back(f.text);
     return;
   }
@@ -82,7 +83,7 @@ void needs_more(Report& report, const std::vector<Failure>& unmet, bool assume) 
   if (unmet.size() > 1) message += ", and " + std::to_string(unmet.size() - 1) + " more such conditions hold";
   report.unknown_reason = message;
   report.diagnostics.push_back(ir::make_error("SP0210", "narrower-domain", message, unmet.front().span, "no conditions but those of the reference", unmet.front().text,
-                                              "avoid the operation, or take it as defined with --assume-defined"));
+                                              assumable ? "avoid the operation, or take it as defined with --assume-defined" : "avoid the operation"));
 }
 
 }  // namespace
