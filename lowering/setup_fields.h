@@ -20,7 +20,7 @@ std::span<const std::string_view> setup_fields();
 // Reports SP0026 for unknown fields and SP0025 for those that ask for what is not supported.
 void check_setup_fields(ConfigObject& config);
 
-// Fields that repeat the model (`num_layers`, `untie_embeddings_and_output_weights`, ...) must agree with it: SP0023.
+// Fields that repeat the model (`num_layers`, `disable_bias_linear`, `rotary_base`, ...) must agree with it: SP0023.
 // `source` and `name` as for read_parallel_config. Returns whether they do.
 bool check_setup_model(const std::shared_ptr<const ir::SourceFile>& source, ir::DiagnosticSink& sink,
                        const std::string& name, const ModelConfig& model);

@@ -57,7 +57,7 @@ ModelConfig heads(ModelConfig model, std::int64_t heads, std::int64_t kv_heads, 
 
 const std::vector<Setup>& setups() {
   using namespace lowering::testing;
-  const ModelConfig gpt2 = small_gpt2(1), llama = small_llama(1);
+  const ModelConfig llama = small_llama(1), gpt2 = heads(small_gpt2(1), 8, 8, 8);
   const ParallelConfig two = degrees(1, 2), four = degrees(2, 2);
   const ir::Rational none(0);
   static const std::vector<Setup> all = {

@@ -174,6 +174,47 @@ TEST(SetupFields, FieldsThatRepeatTheModelMustAgree) {
   EXPECT_FALSE(agrees(R"("normalization": "LayerNorm")"));
 }
 
+// What runs of Llama models always say, and what it contradicts in another model.
+TEST(SetupFields, ArgumentsOfLlamaRunsAreTakenWhereTheyAreTrue) {
+  ModelConfig llama;
+  llama.num_heads = 32;
+  llama.num_kv_heads = 8;
+  llama.rope_theta = 500000;
+  llama.norm_eps = ir::Rational(1, 100000);
+  llama.rope_scaling = RopeScaling{"llama3", 8.0, 1.0, 4.0, 8192};
+  ModelConfig multi_head = llama;
+  multi_head.num_kv_heads = 32;
+  multi_head.rope_scaling.reset();
+  ModelConfig gpt2 = multi_head;
+  gpt2.family = ModelFamily::gpt2;
+  const auto agrees = [](const ModelConfig& model, const std::string& field) {
+    ir::DiagnosticSink sink;
+    check_setup_model(file("{\"s\": {" + field + "}}"), sink, {}, model);
+    for (const ir::Diagnostic& finding : sink.diagnostics()) {
+      EXPECT_EQ(finding.code, "SP0023") << field;
+      EXPECT_FALSE(finding.found.empty()) << field;
+    }
+    return sink.diagnostics().empty();
+  };
+  EXPECT_TRUE(agrees(llama, R"("disable_bias_linear": true, "add_qkv_bias": false, "group_query_attention": true,
+      "num_query_groups": 8, "rotary_base": 500000, "norm_epsilon": 1e-05, "use_rotary_position_embeddings": true,
+      "no_position_embedding": true, "use_rope_scaling": true, "rope_scaling_factor": 8.0)"));
+  for (const char* field :
+       {R"("disable_bias_linear": false)", R"("add_qkv_bias": true)", R"("group_query_attention": false)",
+        R"("rotary_base": 10000)", R"("norm_epsilon": 1e-06)", R"("use_rotary_position_embeddings": false)",
+        R"("use_rope_scaling": false)", R"("rope_scaling_factor": 32)", R"("num_query_groups": 1)"}) {
+    EXPECT_FALSE(agrees(llama, field)) << field;
+  }
+  EXPECT_FALSE(agrees(multi_head, R"("use_rope_scaling": true)"));
+  EXPECT_FALSE(agrees(multi_head, R"("group_query_attention": true)"));
+  EXPECT_TRUE(agrees(multi_head, R"("group_query_attention": true, "num_query_groups": 32)"));
+  EXPECT_TRUE(agrees(gpt2, R"("rotary_base": 10000, "disable_bias_linear": false, "add_qkv_bias": true)"));
+  for (const char* field : {R"("disable_bias_linear": true)", R"("use_rotary_position_embeddings": true)",
+                            R"("no_position_embedding": true)", R"("use_rope_scaling": true)"}) {
+    EXPECT_FALSE(agrees(gpt2, field)) << field;
+  }
+}
+
 TEST(SetupFields, ANameIsCheckedAlsoInASingleSetup) {
   ir::DiagnosticSink sink;
   EXPECT_FALSE(
