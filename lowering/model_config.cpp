@@ -104,6 +104,11 @@ void check_heads(ConfigObject& config, const ModelConfig& model, std::string_vie
   }
 }
 
+// The norm of a single number says nothing of it but its sign.
+void check_width(ConfigObject& config, std::string_view hidden_key, const ModelConfig& model) {
+  if (model.hidden_size < 2) config.bad_value(hidden_key, "at least 2, for the norms to have a meaning", "1");
+}
+
 ModelConfig read_llama(ConfigObject& config, const ReadModelOptions& options) {
   const std::size_t errors_before = config.sink().error_count();
   ModelConfig model;
@@ -123,6 +128,7 @@ ModelConfig read_llama(ConfigObject& config, const ReadModelOptions& options) {
   const bool complete = config.sink().error_count() == errors_before;
   read_rope_scaling(config, model);
   if (complete) check_heads(config, model, "hidden_size", "num_attention_heads");
+  if (complete) check_width(config, "hidden_size", model);
   if (complete && model.head_dim % 2 != 0) {
     config.inconsistent(config.find("head_dim") != nullptr ? "head_dim" : "hidden_size",
                         "rotary embedding needs an even head dimension", "an even number",
@@ -153,6 +159,7 @@ ModelConfig read_gpt2(ConfigObject& config, const ReadModelOptions& options) {
   model.activation = config.choice("activation_function", {"gelu_new", "gelu_pytorch_tanh"}, "gelu_new");
   if (config.sink().error_count() == errors_before) {
     check_heads(config, model, "n_embd", "n_head");
+    check_width(config, "n_embd", model);
     if (config.positive("head_dim", model.head_dim) != model.head_dim) {
       config.inconsistent("head_dim", "`head_dim` is not `n_embd` / `n_head`", std::to_string(model.head_dim),
                           describe_node(*config.find("head_dim")));

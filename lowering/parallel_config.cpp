@@ -40,6 +40,13 @@ void check_batch(ConfigObject& config, const ParallelConfig& parallel) {
   }
 }
 
+void read_seq_length(ConfigObject& config, ParallelConfig& parallel) {
+  const std::size_t errors_before = config.sink().error_count();
+  parallel.seq_length = config.positive("seq_length");
+  if (config.sink().error_count() == errors_before && parallel.seq_length < 2)
+    config.bad_value("seq_length", "at least 2, for a token to have another to attend to", "1");
+}
+
 void read_sharding(ConfigObject& config, ParallelConfig& parallel) {
   parallel.use_distributed_optimizer = config.flag("use_distributed_optimizer", false);
   const std::string strategy = config.choice("data_parallel_sharding_strategy",
@@ -106,7 +113,7 @@ std::optional<ParallelConfig> read_parallel_config(std::shared_ptr<const ir::Sou
   read_sharding(config, parallel);
   parallel.micro_batch_size = config.positive("micro_batch_size", 1);
   parallel.global_batch_size = config.positive("global_batch_size");
-  parallel.seq_length = config.positive("seq_length");
+  read_seq_length(config, parallel);
   parallel.clip_grad = config.rational("clip_grad", parallel.clip_grad, ir::Rational(0), ir::Rational(1000000000));
   // Megatron-LM spells the option of the buckets ddp_bucket_size.
   parallel.bucket_size = config.positive(config.find("ddp_bucket_size") != nullptr ? "ddp_bucket_size" : "bucket_size",

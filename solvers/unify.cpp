@@ -11,6 +11,7 @@ namespace shardproof::solvers {
 
 namespace {
 
+constexpr std::int64_t kMostRemainders = 4;
 constexpr std::size_t kMaxRenamings = 24;  // of the variables of one sum
 constexpr std::size_t kMaxRenamed = 6;    // variables
 
@@ -215,8 +216,10 @@ class Matcher {
 
 class Solver {
  public:
-  Solver(TermPool& pool, const std::vector<std::int64_t>& shape, std::vector<Equation> equations)
-      : pool_(pool), shape_(shape), equations_(std::move(equations)), done_(equations_.size()), solution_(shape.size()) {
+  Solver(TermPool& pool, const std::vector<std::int64_t>& shape, const std::vector<TermId>& guards, std::vector<Equation> equations,
+         Odometer& odometer)
+      : pool_(pool), shape_(shape), guards_(guards), equations_(std::move(equations)), odometer_(odometer), done_(equations_.size()),
+        solution_(shape.size()) {
     for (std::size_t d = 0; d < shape.size(); ++d)
       if (shape[d] == 1) solution_[d] = pool.index_constant(0);
   }
@@ -224,7 +227,7 @@ class Solver {
   const std::vector<IndexId>& solve() {
     open_loads();
     done_.assign(equations_.size(), false);
-    while (linear_step() || pair_step() || digit_step()) {
+    while (linear_step() || pair_step() || digit_step() || remainder_step()) {
     }
     return solution_;
   }
@@ -372,9 +375,36 @@ class Solver {
     return false;
   }
 
+  // y of which only the quotient by a small c is known: a piece of a definition whose other digit has one value. The
+  // remainder counts from where a guard begins, or is a number.
+  bool remainder_step() {
+    for (const Equation& q : equations_) {
+      const IndexNode p = pool_.index(substitute_solved(q.pattern));
+      if (p.terms.size() != 1 || p.terms[0].second != 1 || has_bound_variable(q.term)) continue;
+      const IndexAtom at = pool_.atom(p.terms[0].first);
+      if (at.kind != AtomKind::floor_div || at.divisor > kMostRemainders) continue;
+      for (std::size_t d = 0; d < shape_.size(); ++d) {
+        if (solution_[d].valid() || at.inner != pool_.index_var(pool_.pattern(d, shape_[d]))) continue;
+        std::vector<IndexId> remainders;
+        for (TermId g : guards_) {
+          const TermNode guard = pool_.node(g);
+          const std::int64_t lo = std::max(guard.lo, pool_.index(guard.form).lo), hi = std::min(guard.hi, pool_.index(guard.form).hi);
+          for (std::int64_t first = 0; first < at.divisor && hi < lo + at.divisor - first; ++first)
+            remainders.push_back(pool_.index_scale(guard.form, 1, first - lo));
+        }
+        for (std::int64_t r = 0; r < at.divisor; ++r) remainders.push_back(pool_.index_constant(r));
+        solution_[d] = pool_.index_linear(q.term, at.divisor, remainders[odometer_.pick(remainders.size())], 1, -p.constant * at.divisor);
+        return true;
+      }
+    }
+    return false;
+  }
+
   TermPool& pool_;
   const std::vector<std::int64_t>& shape_;
+  const std::vector<TermId>& guards_;
   std::vector<Equation> equations_;
+  Odometer& odometer_;
   std::vector<bool> done_;
   std::vector<IndexId> solution_;
 };
@@ -389,7 +419,8 @@ bool repeats_extents(const TermPool& pool, TermId pattern) {
 
 }  // namespace
 
-bool propose_instances(TermPool& pool, TermId pattern, TermId term, const std::vector<std::int64_t>& shape, int max_tries,
+bool propose_instances(TermPool& pool, TermId pattern, TermId term, const std::vector<std::int64_t>& shape,
+                       const std::vector<TermId>& guards, int max_tries,
                        const std::function<bool(const std::vector<IndexId>&)>& accept) {
   std::vector<bool> mentioned(shape.size());
   for (std::size_t d = 0; d < shape.size(); ++d) mentioned[d] = shape[d] > 1 && pool.contains(pool.node(pattern).free, pool.pattern(d, shape[d]));
@@ -402,7 +433,7 @@ bool propose_instances(TermPool& pool, TermId pattern, TermId term, const std::v
       Matcher matcher(pool, equations, guard_equations, odometer, rename);
       if (!matcher.match(pattern, term)) continue;
       equations.insert(equations.end(), guard_equations.begin(), guard_equations.end());
-      std::vector<IndexId> solution = Solver(pool, shape, std::move(equations)).solve();
+      std::vector<IndexId> solution = Solver(pool, shape, guards, std::move(equations), odometer).solve();
       bool complete = true;
       for (std::size_t d = 0; d < shape.size(); ++d) {
         if (!mentioned[d]) solution[d] = pool.index_constant(0);

@@ -66,8 +66,10 @@ Json fix_json(const ir::Fix& fix, const ir::SourceFile* source) {
 Json diagnostic_json(const ir::Diagnostic& diagnostic, const ir::SourceFile* source) {
   Json labels = Json::array();
   for (const ir::Label& label : diagnostic.labels) {
+    const bool placed = source != nullptr && label.span.known();
+    if (!placed && label.text.empty()) continue;  // a file that cannot be opened
     Json object = {{"primary", label.primary}};
-    if (label.span.known()) add_place(object, source, label.span);
+    if (placed) add_place(object, source, label.span);
     add_text(object, "text", label.text);
     labels.push_back(std::move(object));
   }
@@ -110,6 +112,8 @@ std::string fingerprint(const ir::Diagnostic& diagnostic) {
   mix(without_numbers(diagnostic.subject.reference));
   mix(without_numbers(diagnostic.subject.instruction));
   mix(diagnostic.subject.axis);
+  const ir::Subject& subject = diagnostic.subject;  // without one the message says what the finding is about
+  if (subject.value.empty() && subject.reference.empty() && subject.instruction.empty() && subject.axis.empty()) mix(without_numbers(diagnostic.message));
   char digits[17];
   std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(hash));
   return digits;

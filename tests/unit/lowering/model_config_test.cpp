@@ -46,6 +46,15 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text.replace(at, from.size(), to);
 }
 
+TEST(ModelConfig, AWidthOfOneHasNoNorm) {
+  const Read llama = read(replaced(replaced(kLlama405b, "16384", "1"), "\"attention_bias\"", "\"head_dim\": 128, \"attention_bias\""));
+  ASSERT_EQ(llama.sink.diagnostics().size(), 1u);
+  EXPECT_EQ(llama.only().code, "SP0021");
+  const Read gpt2 = read(replaced(replaced(kGpt2, "768", "1"), "\"n_head\": 12", "\"n_head\": 1"), true);
+  ASSERT_EQ(gpt2.sink.diagnostics().size(), 1u);
+  EXPECT_EQ(gpt2.only().code, "SP0021");
+}
+
 TEST(ModelConfig, ReadsPublishedLlama) {
   const Read r = read(kLlama405b);
   ASSERT_TRUE(r.model);

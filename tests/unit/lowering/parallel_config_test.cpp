@@ -140,6 +140,15 @@ TEST(SetupFields, UnknownOnesAreErrorsWithTheirPlaceAndTheNearest) {
   EXPECT_FALSE(finding_for(R"("x_of_nothing_known_at_all": 2)").fix);
 }
 
+TEST(SetupFields, ASequenceHasTwoTokens) {
+  for (const char* length : {"1", "0", "\"x\""}) {
+    ir::DiagnosticSink sink;
+    EXPECT_FALSE(read_parallel_config(file(std::string(R"({"world_size": 4, "global_batch_size": 8, "seq_length": )") + length + "}"), sink));
+    ASSERT_EQ(sink.diagnostics().size(), 1u) << length;
+    EXPECT_EQ(sink.diagnostics()[0].code, "SP0021") << length;
+  }
+}
+
 TEST(SetupFields, WhatIsNotSupportedIsRefusedUnlessNeutral) {
   for (const char* field :
        {R"("optimizer": "sgd")", R"("use_torch_fsdp2": true)", R"("num_layers_per_virtual_pipeline_stage": 2)",

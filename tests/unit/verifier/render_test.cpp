@@ -273,6 +273,29 @@ TEST(RenderJson, FingerprintIgnoresNumbersAndPlaces) {
   EXPECT_NE(fingerprint(a), fingerprint(b));
 }
 
+// A file that cannot be opened, and one that is not JSON.
+TEST(RenderJson, FindingsWithoutASubjectAreToldApartByTheirMessage) {
+  ir::Diagnostic missing = ir::make_error("SP0001", "syntax", "cannot open `a.json`", {}, "", "");
+  ir::Diagnostic broken = ir::make_error("SP0001", "syntax", "the file is not valid JSON: line 3", {1, 2}, "", "");
+  EXPECT_NE(fingerprint(missing), fingerprint(broken));
+  ir::Diagnostic elsewhere = broken;
+  elsewhere.message = "the file is not valid JSON: line 12";
+  EXPECT_EQ(fingerprint(broken), fingerprint(elsewhere));
+  elsewhere.subject.value = broken.subject.value = "x";
+  elsewhere.message = "another wording";
+  EXPECT_EQ(fingerprint(broken), fingerprint(elsewhere));
+}
+
+TEST(RenderJson, ALabelHasAPlaceOrAText) {
+  const ir::SourceFile source("a.plan.json", kPlan);
+  Report report;
+  report.diagnostics = {ir::make_error("SP0001", "syntax", "cannot open `a.json`", {}, "", "")};
+  report.diagnostics[0].labels.push_back({{1, 2}, "", false});
+  const nlohmann::json labels = json_report(report, &source)["diagnostics"][0]["labels"];
+  ASSERT_EQ(labels.size(), 1u);
+  EXPECT_TRUE(labels[0].contains("start"));
+}
+
 TEST(Report, VerdictsHaveTheDocumentedExitCodes) {
   EXPECT_EQ(exit_code(Verdict::equivalent), 0);
   EXPECT_EQ(exit_code(Verdict::not_equivalent), 1);
