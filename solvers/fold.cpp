@@ -231,7 +231,7 @@ std::optional<TermId> Folder::match_core(TermId core, const std::vector<TermId>&
   for (std::size_t c = 0; c < candidates.size() && c < kMaxCandidates; ++c) {
     const Variant variant = atoms_.variant(candidates[c]);
     std::optional<TermId> result;
-    propose_instances(pool_, variant.key, core, pool_.tensor(variant.tensor).shape, guards, kMaxTries,
+    propose_instances(pool_, variant, core, guards, kMaxTries,
                       [&](const std::vector<IndexId>& indices) {
                         result = atoms_.accept(core, candidates[c], indices, guards);
                         return result.has_value();

@@ -12,6 +12,7 @@ namespace shardproof::solvers {
 namespace {
 
 constexpr std::int64_t kMostRemainders = 4;
+constexpr std::int64_t kWidest = std::int64_t{1} << 40;  // bounds of a guard that is looked at as a digit
 constexpr std::size_t kMaxRenamings = 24;  // of the variables of one sum
 constexpr std::size_t kMaxRenamed = 6;    // variables
 
@@ -232,6 +233,25 @@ class Solver {
     return solution_;
   }
 
+  // A number below `base` that only guards say: a digit that one of them fixes, the narrow ones first, or any.
+  IndexId remainder(std::int64_t base) {
+    std::vector<std::pair<std::int64_t, TermId>> by_width;
+    for (TermId g : guards_) {
+      const TermNode& guard = pool_.node(g);
+      const std::int64_t lo = std::max(guard.lo, pool_.index(guard.form).lo), hi = std::min(guard.hi, pool_.index(guard.form).hi);
+      if (lo <= hi && lo > -kWidest && hi < kWidest) by_width.emplace_back(hi - lo + 1, g);
+    }
+    std::sort(by_width.begin(), by_width.end());
+    std::vector<IndexId> result;
+    for (const auto& [width, g] : by_width) {
+      const TermNode guard = pool_.node(g);
+      const std::int64_t lo = std::max(guard.lo, pool_.index(guard.form).lo);
+      for (std::int64_t r = 0; r < base; ++r) result.push_back(pool_.index_div(pool_.index_scale(guard.form, 1, r * width - lo), width));
+    }
+    for (std::int64_t r = 0; r < base; ++r) result.push_back(pool_.index_constant(r));
+    return result[odometer_.pick(result.size())];
+  }
+
  private:
   bool has_bound_variable(IndexId e) const {
     for (VarId v : pool_.members(pool_.index(e).free))
@@ -375,8 +395,7 @@ class Solver {
     return false;
   }
 
-  // y of which only the quotient by a small c is known: a piece of a definition whose other digit has one value. The
-  // remainder counts from where a guard begins, or is a number.
+  // y of which only the quotient by a small c is known: a piece of a definition whose other digit has one value.
   bool remainder_step() {
     for (const Equation& q : equations_) {
       const IndexNode p = pool_.index(substitute_solved(q.pattern));
@@ -385,15 +404,7 @@ class Solver {
       if (at.kind != AtomKind::floor_div || at.divisor > kMostRemainders) continue;
       for (std::size_t d = 0; d < shape_.size(); ++d) {
         if (solution_[d].valid() || at.inner != pool_.index_var(pool_.pattern(d, shape_[d]))) continue;
-        std::vector<IndexId> remainders;
-        for (TermId g : guards_) {
-          const TermNode guard = pool_.node(g);
-          const std::int64_t lo = std::max(guard.lo, pool_.index(guard.form).lo), hi = std::min(guard.hi, pool_.index(guard.form).hi);
-          for (std::int64_t first = 0; first < at.divisor && hi < lo + at.divisor - first; ++first)
-            remainders.push_back(pool_.index_scale(guard.form, 1, first - lo));
-        }
-        for (std::int64_t r = 0; r < at.divisor; ++r) remainders.push_back(pool_.index_constant(r));
-        solution_[d] = pool_.index_linear(q.term, at.divisor, remainders[odometer_.pick(remainders.size())], 1, -p.constant * at.divisor);
+        solution_[d] = pool_.index_linear(q.term, at.divisor, remainder(at.divisor), 1, -p.constant * at.divisor);
         return true;
       }
     }
@@ -419,11 +430,17 @@ bool repeats_extents(const TermPool& pool, TermId pattern) {
 
 }  // namespace
 
-bool propose_instances(TermPool& pool, TermId pattern, TermId term, const std::vector<std::int64_t>& shape,
-                       const std::vector<TermId>& guards, int max_tries,
+bool propose_instances(TermPool& pool, const Variant& variant, TermId term, const std::vector<TermId>& guards, int max_tries,
                        const std::function<bool(const std::vector<IndexId>&)>& accept) {
-  std::vector<bool> mentioned(shape.size());
-  for (std::size_t d = 0; d < shape.size(); ++d) mentioned[d] = shape[d] > 1 && pool.contains(pool.node(pattern).free, pool.pattern(d, shape[d]));
+  const std::vector<std::int64_t> shape = pool.tensor(variant.tensor).shape;
+  enum class Mention { none, guard, key };
+  std::vector<Mention> mentions(shape.size(), Mention::none);
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    if (shape[d] == 1) continue;
+    const VarId v = pool.pattern(d, shape[d]);
+    if (pool.contains(pool.node(variant.key).free, v)) mentions[d] = Mention::key;
+    else if (shape[d] <= kMostRemainders && pool.contains(pool.node(variant.pattern).free, v)) mentions[d] = Mention::guard;
+  }
   int tries = 0;
   const auto search = [&](bool rename) {
     Odometer odometer;
@@ -431,19 +448,21 @@ bool propose_instances(TermPool& pool, TermId pattern, TermId term, const std::v
       odometer.restart();
       std::vector<Equation> equations, guard_equations;
       Matcher matcher(pool, equations, guard_equations, odometer, rename);
-      if (!matcher.match(pattern, term)) continue;
+      if (!matcher.match(variant.key, term)) continue;
       equations.insert(equations.end(), guard_equations.begin(), guard_equations.end());
-      std::vector<IndexId> solution = Solver(pool, shape, guards, std::move(equations), odometer).solve();
+      Solver solver(pool, shape, guards, std::move(equations), odometer);
+      std::vector<IndexId> solution = solver.solve();
       bool complete = true;
       for (std::size_t d = 0; d < shape.size(); ++d) {
-        if (!mentioned[d]) solution[d] = pool.index_constant(0);
+        if (mentions[d] == Mention::none) solution[d] = pool.index_constant(0);
+        if (mentions[d] == Mention::guard) solution[d] = solver.remainder(shape[d]);
         complete = complete && solution[d].valid();
       }
       if (complete && accept(solution)) return true;
     } while (++tries < max_tries && odometer.advance());
     return false;
   };
-  return search(false) || (repeats_extents(pool, pattern) && search(true));
+  return search(false) || (repeats_extents(pool, variant.key) && search(true));
 }
 
 }  // namespace shardproof::solvers

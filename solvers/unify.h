@@ -5,15 +5,14 @@
 #include <functional>
 #include <vector>
 
-#include "solvers/term_pool.h"
+#include "solvers/atoms.h"
 
 namespace shardproof::solvers {
 
-// Calls `accept` with one index term per dimension for each way found to match `pattern` (over pattern variables
-// of `shape`) with `term`, until it returns true or `max_tries` ways were tried. Dimensions that the pattern
-// does not mention get index 0. `guards` multiply the term. Returns whether a proposal was accepted.
-bool propose_instances(TermPool& pool, TermId pattern, TermId term, const std::vector<std::int64_t>& shape,
-                       const std::vector<TermId>& guards, int max_tries,
+// Calls `accept` with one index term per dimension of the variant's tensor for each way found to match the variant's key
+// with `term`, until it returns true or `max_tries` ways were tried. Dimensions that the variant does not mention get
+// index 0. `guards` multiply the term. Returns whether a proposal was accepted.
+bool propose_instances(TermPool& pool, const Variant& variant, TermId term, const std::vector<TermId>& guards, int max_tries,
                        const std::function<bool(const std::vector<IndexId>&)>& accept);
 
 }  // namespace shardproof::solvers

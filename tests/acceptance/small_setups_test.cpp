@@ -73,6 +73,9 @@ const std::vector<Setup>& setups() {
        [](Editor& e) { e.set("bucket0.next", "beta1", ir::Rational(1, 10)); }},
       {"NoMemoryOfSquares", llama, four, with(TrainingConfig{}, &TrainingConfig::adam_beta2, none),
        [](Editor& e) { e.set("bucket0.next", "beta2", ir::Rational(1, 10)); }},
+      // Halves of a head that are one number, of which no index says which.
+      {"HeadsOfTwo", heads(llama, 8, 4, 2), four, {}, scaled("l0.attn.d_qkv_weight")},
+      {"HeadsOfTwoWithOneKey", heads(llama, 4, 1, 2), two, {}, scaled("l0.attn.d_qkv_weight")},
       // Vocabulary shards of padding alone.
       {"RanksWithoutVocabulary", with(llama, &ModelConfig::vocab_size, std::int64_t{8}), degrees(4, 1), {}, scaled("embed.d_embedding")},
       {"RanksWithoutVocabularyOnTwoAxes", with(llama, &ModelConfig::vocab_size, std::int64_t{8}), degrees(4, 3), {}, scaled("embed.d_embedding")},

@@ -143,6 +143,54 @@ TEST_F(FoldTest, SumsTakenApartByLinearityFold) {
   EXPECT_FALSE(folder_.is_folded(folder_.refold(plan(2))));
 }
 
+// Heads and positions have one extent, and what stands beside them in an index says in which order they are bound.
+TEST_F(FoldTest, SumsOverVariablesOfOneExtentFold) {
+  const TensorId weights = atoms_.opaque({"p", {4, 4, 32}, false, 0}), grad = atoms_.opaque({"g", {4, 32}, false, 0});
+  const VarId head = pool_.named(VarKind::loop, "h", 4), position = pool_.named(VarKind::loop, "q", 4);
+  const auto value = [&](IndexId at, IndexId s, bool transposed) {
+    const TermId p = transposed ? pool_.access(weights, {v(position), v(head), s}) : pool_.access(weights, {v(head), v(position), s});
+    return pool_.reduce(Reduction::sum, {head, position}, pool_.mul(p, pool_.access(grad, {v(position), pool_.index_linear(v(head), 8, at, 1)})));
+  };
+  const TermId defined = folder_.define("value", value(v(pool_.element(0, 8)), v(pool_.element(1, 32)), false));
+  ASSERT_TRUE(folder_.is_folded(defined));
+  for (const VarId rank : {old_rank_, young_rank_})
+    for (const std::int64_t step : {8, 16, 64}) {
+      // Rows of a buffer in which the value begins at 2 * step.
+      const IndexId at = pool_.index_linear(v(rank), step, pool_.index_div(v(pool_.element(0, 8 * step)), 8), 1, -2 * step);
+      const TermId guard = pool_.range(at, 0, 7);
+      const auto plan = [&](bool transposed) { return pool_.mul(guard, value(at, v(column_), transposed)); };
+      EXPECT_EQ(folder_.fold(plan(false)), pool_.mul(guard, pool_.access(pool_.node(defined).tensor, {at, v(column_)})));
+      EXPECT_FALSE(folder_.is_folded(folder_.fold(plan(true))));
+    }
+}
+
+// Even and odd rows are different sums, and no index says which a row is.
+TEST_F(FoldTest, PiecesOfOneRemainderFold) {
+  const TensorId even = atoms_.opaque({"even", {6, 5}, false, 0}), odd = atoms_.opaque({"odd", {6, 5}, false, 0}), in = atoms_.opaque({"in", {6}, false, 0});
+  const VarId b = pool_.named(VarKind::loop, "b", 6);
+  const auto sum = [&](TensorId of, IndexId pair) {
+    return pool_.reduce(Reduction::sum, {b}, pool_.mul(pool_.access(of, {v(b), pair}), pool_.access(in, {v(b)})));
+  };
+  const auto rows = [&](IndexId row, TensorId first, TensorId second) {
+    const IndexId digit = pool_.index_mod(row, 2), pair = pool_.index_div(row, 2);
+    return pool_.add(pool_.mul(pool_.range(digit, 0, 0), sum(first, pair)), pool_.mul(pool_.range(digit, 1, 1), sum(second, pair)));
+  };
+  const TermId defined = folder_.define("rows", rows(v(pool_.element(0, 8)), even, odd));
+  ASSERT_TRUE(folder_.is_folded(defined));
+  const auto row = [&](IndexId at) { return pool_.access(pool_.node(defined).tensor, {at}); };
+  const IndexId pair = v(pool_.element(0, 4));
+  EXPECT_EQ(folder_.fold(sum(even, pair)), row(pool_.index_scale(pair, 2)));
+  EXPECT_EQ(folder_.fold(sum(odd, pair)), row(pool_.index_scale(pair, 2, 1)));
+  EXPECT_FALSE(folder_.is_folded(folder_.fold(sum(even, pool_.index_scale(pair, 1, 1)))));  // pair 4 is no row
+  // Three groups of five rows, of which the second and third are a pair of these.
+  const IndexId buffer = v(pool_.element(0, 15)), group = pool_.index_div(buffer, 5), in_group = pool_.index_mod(buffer, 5);
+  const auto pieces = [&](TensorId first, TensorId second) {
+    return pool_.add(pool_.mul(pool_.range(in_group, 1, 1), sum(first, group)), pool_.mul(pool_.range(in_group, 2, 2), sum(second, group)));
+  };
+  EXPECT_EQ(folder_.fold(pieces(even, odd)), pool_.mul(pool_.range(in_group, 1, 2), row(pool_.index_linear(group, 2, in_group, 1, -1))));
+  EXPECT_NE(folder_.fold(pieces(odd, even)), folder_.fold(pieces(even, odd)));
+}
+
 // A flat buffer, cut over ranks: thirds of the columns of a matrix, whose gradient was written third by third, and an
 // embedding padded at the end, whose padding is known by a condition on another form than the position in the buffer.
 TEST_F(FoldTest, PaddedBuffersFoldMemberByMember) {
