@@ -202,7 +202,7 @@ void Session::check_claims() {
     if (plan_run_->is_pending(value))
       throw SemanticsError("SP0402", "use-before-ready", "`" + plan_program_.value(value).name + "` is the result of the step before the wait of the collective that produces it",
                            "a `wait` at the end of the step at the latest", "no `wait`");
-    if (!holds_nowhere(pool_.mul(c.care, plan_run_->undefined_region(value))))
+    if (!is_nowhere(pool_.mul(c.care, plan_run_->undefined_region(value))))
       undefined_claims_.push_back({"`" + plan_program_.value(value).name + "` is defined where it holds `" + c.reference + "`", span, false});
     claims_.push_back(std::move(c));
     claims_.back().proved = check_claim(claims_.back());
@@ -261,15 +261,19 @@ bool Session::contradict(const std::vector<TermId>& guards) {
   return false;
 }
 
-// Whether a sum of products is 0 everywhere because the guards of each product contradict each other: intervals say so, or
-// that -1 lies in [0, 0] follows from them.
-bool Session::holds_nowhere(TermId region) {
+// The same, or that -1 lies in [0, 0] follows from them.
+bool Session::hold_nowhere(const std::vector<TermId>& guards) {
+  return !guards.empty() && (contradict(guards) || atoms_.in_range(pool_.index_constant(-1), 1, guards));
+}
+
+// Whether a sum of products is 0 everywhere because the guards of each product contradict each other.
+bool Session::is_nowhere(TermId region) {
   const std::vector<solvers::Monomial> monomials = pool_.monomials_of(region);
   return std::all_of(monomials.begin(), monomials.end(), [&](const solvers::Monomial& m) {
     std::vector<TermId> guards;
     for (const solvers::Factor& f : m.factors)
       if (pool_.is_guard(f.term)) guards.push_back(f.term);
-    return !guards.empty() && (contradict(guards) || atoms_.in_range(pool_.index_constant(-1), 1, guards));
+    return hold_nowhere(guards);
   });
 }
 
@@ -285,12 +289,13 @@ bool Session::equal_by_cases(TermId a, TermId b, const std::vector<TermId>& guar
   auto form = pool_.guard_form(x);
   if (!form) form = pool_.guard_form(y);
   if (!form) {  // a piecewise definition may be simple on this piece
-    if (pool_.node(x).size > 300 || pool_.node(y).size > 300) return false;
+    if (pool_.node(x).size > 300 || pool_.node(y).size > 300) return hold_nowhere(guards);
     const auto unfolded = [&](TermId t) { return pool_.assume(atoms_.unfold(t, [](solvers::TensorId) { return true; }), guards, detail); };
     if (unfolded(x) == y || x == unfolded(y)) return true;
-    return !expanded && equal_by_cases(elementwise(x, guards), elementwise(y, guards), guards, depth, true);
+    if (expanded) return hold_nowhere(guards);
+    return equal_by_cases(elementwise(x, guards), elementwise(y, guards), guards, depth, true);
   }
-  if (depth >= 3) return false;
+  if (depth >= 3) return hold_nowhere(guards);
   for (const solvers::TermPool::Case& piece : pool_.cases_on(*form, {x, y})) {
     std::vector<TermId> inner = guards;
     if (pool_.is_guard(piece.guard)) inner.push_back(piece.guard);

@@ -82,7 +82,8 @@ class Session {
   std::set<solvers::TensorId> kept_nonnegative(const std::vector<solvers::Obligation>& needed);
   std::set<solvers::TensorId> inputs_of_reference();  // and states; real numbers
   bool contradict(const std::vector<solvers::TermId>& guards);
-  bool holds_nowhere(solvers::TermId region);
+  bool hold_nowhere(const std::vector<solvers::TermId>& guards);
+  bool is_nowhere(solvers::TermId region);
   bool equal_by_cases(solvers::TermId a, solvers::TermId b, const std::vector<solvers::TermId>& guards, int depth, bool expanded);
   solvers::TermId elementwise(solvers::TermId term, const std::vector<solvers::TermId>& guards);
   void watch();
