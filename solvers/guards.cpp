@@ -208,6 +208,13 @@ TermId TermPool::by_cases_under(const std::vector<TermId>& arguments, std::vecto
   if (!form) return f(arguments, guards);
   std::vector<TermId> pieces;
   for (const Case& piece : cases_on(*form, arguments)) {
+    // A range of the form may be written as one of another, and exclude a guard there: no points, so nothing to add.
+    const auto excluded = [&](TermId guard) {
+      const TermNode& a = node(guard);
+      const TermNode& b = node(piece.guard);
+      return b.kind == TermKind::range && a.form == b.form && (a.hi < b.lo || b.hi < a.lo);
+    };
+    if (std::any_of(guards.begin(), guards.end(), excluded)) continue;
     std::vector<TermId> inner = guards;
     if (piece.guard != one_) inner.push_back(piece.guard);
     pieces.push_back(mul(piece.guard, by_cases_under(piece.terms, std::move(inner), f)));

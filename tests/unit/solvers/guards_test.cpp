@@ -179,6 +179,31 @@ TEST_F(GuardsTest, CasesSeeTheirPiece) {
   EXPECT_EQ(same, pool_.sum({piece(5, 3, 6), piece(7, 7, 9), piece(2, 10, 20)}));
 }
 
+// Of 8x + y, 32 and more is written as x >= 4, where x <= 3 has no points: nothing is asked about such a piece, and what is
+// made of the others is the same function.
+TEST_F(GuardsTest, CasesWithoutPointsAreLeftOut) {
+  const VarId var_x = pool_.named(VarKind::loop, "x", 10), var_y = pool_.named(VarKind::loop, "y", 8);
+  const IndexId x = pool_.index_var(var_x), position = linear(8, x, 1, pool_.index_var(var_y));
+  const TermId value = pool_.add(pool_.scale(range(position, 5, 31), Rational(2)), pool_.scale(range(x, -kInf, 3), Rational(3)));
+  int pieces = 0;
+  const TermId inverse = pool_.by_cases_under({pool_.add(value, pool_.one())}, {}, [&](const std::vector<TermId>& piece, const std::vector<TermId>& guards) {
+    ++pieces;
+    for (TermId g : guards)
+      for (TermId h : guards)
+        if (pool_.node(g).form == pool_.node(h).form) EXPECT_NE(pool_.mul(g, h), pool_.zero());
+    return pool_.inverse(piece[0]);
+  });
+  EXPECT_EQ(pieces, 5);
+  for (std::int64_t i = 0; i < 10; ++i)
+    for (std::int64_t j = 0; j < 8; ++j) {
+      Substitution at;
+      at.set(var_x, pool_.index_constant(i));
+      at.set(var_y, pool_.index_constant(j));
+      const std::int64_t p = 8 * i + j;
+      EXPECT_EQ(pool_.substitute(inverse, at), pool_.constant(Rational(1, (p >= 5 && p <= 31 ? 2 : 0) + (i <= 3 ? 3 : 0) + 1))) << p;
+    }
+}
+
 TEST_F(GuardsTest, IntervalsUnderGuards) {
   const IndexId x = var("x", 100), y = var("y", 100);
   using Interval = std::pair<std::int64_t, std::int64_t>;
