@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <tuple>
 
 namespace shardproof::solvers {
 
@@ -233,17 +234,21 @@ class Solver {
     return solution_;
   }
 
-  // A number below `base` that only guards say: a digit that one of them fixes, the narrow ones first, or any.
+  // A number below `base` that only guards say: a digit that one of them fixes, or any. Moduli whose highest digit it is come
+  // first, then narrow guards.
   IndexId remainder(std::int64_t base) {
-    std::vector<std::pair<std::int64_t, TermId>> by_width;
+    std::vector<std::tuple<bool, std::int64_t, TermId>> digits;
     for (TermId g : guards_) {
       const TermNode& guard = pool_.node(g);
       const std::int64_t lo = std::max(guard.lo, pool_.index(guard.form).lo), hi = std::min(guard.hi, pool_.index(guard.form).hi);
-      if (lo <= hi && lo > -kWidest && hi < kWidest) by_width.emplace_back(hi - lo + 1, g);
+      if (lo > hi || lo <= -kWidest || hi >= kWidest) continue;
+      const IndexNode& form = pool_.index(guard.form);
+      const bool highest = form.terms.size() == 1 && pool_.atom(form.terms[0].first).kind == AtomKind::modulo && form.hi + 1 == base * (hi - lo + 1);
+      digits.emplace_back(!highest, hi - lo + 1, g);
     }
-    std::sort(by_width.begin(), by_width.end());
+    std::sort(digits.begin(), digits.end());
     std::vector<IndexId> result;
-    for (const auto& [width, g] : by_width) {
+    for (const auto& [other, width, g] : digits) {
       const TermNode guard = pool_.node(g);
       const std::int64_t lo = std::max(guard.lo, pool_.index(guard.form).lo);
       for (std::int64_t r = 0; r < base; ++r) result.push_back(pool_.index_div(pool_.index_scale(guard.form, 1, r * width - lo), width));
