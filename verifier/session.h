@@ -49,12 +49,14 @@ class Session {
   const ir::Program& plan_program() const { return plan_program_; }
   const ir::Program& reference_program() const { return reference_program_; }
   ProgramRun& plan_run() { return *plan_run_; }
+  const ProgramRun& plan_run() const { return *plan_run_; }
   ProgramRun& reference_run() { return *reference_run_; }
   solvers::TermPool& pool() { return pool_; }
   solvers::AtomTable& atoms() { return atoms_; }
   solvers::Folder& folder() { return folder_; }
   Semantics& plan_semantics() { return *plan_semantics_; }
   std::vector<Claim>& claims() { return claims_; }
+  const std::vector<Claim>& claims() const { return claims_; }
   solvers::Z3Range& z3() { return z3_; }
   const ir::Mesh& mesh() const { return document_.plan.meshes.front(); }
   double seconds_allowed() const;  // by the caller; infinite if there is no time-out
