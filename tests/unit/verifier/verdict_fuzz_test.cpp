@@ -104,10 +104,24 @@ class Steps {
     return shard_of;
   }
 
+  // 0, or undefined: with the elements of the shard in another place, or all of them added up.
+  ValueId nothing(ValueId own) {
+    wrong_ = true;
+    const auto part = [&](std::int64_t start, std::int64_t size) {
+      return plan_->op(OpCode::slice, {own}, {{"dim", std::int64_t{0}}, {"start", ir::constant_expr(start)}, {"size", size}});
+    };
+    ValueId moved = own;
+    if (random_.chance(50)) moved = plan_->op(OpCode::concat, {part(1, shard - 1), part(0, 1)}, {{"dim", std::int64_t{0}}});
+    else if (random_.chance(50)) moved = plan_->op(OpCode::broadcast, {plan_->op(OpCode::reduce_sum, {own}, {{"dims", Integers{0}}})}, {{"shape", Shape{shard}}, {"dims", Integers{}}});
+    const ValueId q = plan_->op(random_.pick(std::vector<OpCode>{OpCode::reciprocal, OpCode::sqrt, OpCode::log}), {moved});
+    return random_.chance(50) ? plan_->op(OpCode::sub, {q, q}) : plan_->op(OpCode::mul, {number(*plan_, Rational(0), shard), q});
+  }
+
   void step() {
     const Pair x = any(), y = any();
     Pair result;
-    switch (random_.between(0, 9)) {
+    switch (random_.between(0, 10)) {
+      case 10: result = {x.reference, plan_->op(OpCode::add, {x.plan, nothing(y.plan)})}; break;
       case 0: {
         const OpCode op = random_.pick(std::vector<OpCode>{OpCode::add, OpCode::mul, OpCode::sub, OpCode::max});
         result = {reference_.op(op, {x.reference, y.reference}), plan_->op(op, {x.plan, mistake() ? any().plan : y.plan})};
