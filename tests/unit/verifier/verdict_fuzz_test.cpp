@@ -32,9 +32,11 @@ class Steps {
  public:
   explicit Steps(Random& random) : random_(random), reference_(document.reference.program) {
     ir::Mesh mesh;
+    mesh.name = "ranks";
     mesh.axes = {{"a", random.between(2, 3), {}}, {"b", 2, {}}};
     document.plan.meshes.push_back(mesh);
-    document.plan.stages.emplace_back();
+    document.plan.name = "padded";
+    document.plan.stages.emplace_back().name = "all";
     ranks_ = mesh.axes[0].size;
     shard = random.between(2, 3);
     length = ranks_ * shard - (random.chance(75) ? random.between(1, shard - 1) : 0);
