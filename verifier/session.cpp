@@ -7,6 +7,7 @@
 
 #include "ir/check.h"
 #include "lowering/unfold.h"
+#include "verifier/equality.h"
 
 namespace shardproof::verifier {
 
@@ -234,7 +235,7 @@ bool Session::prove_equal(TermId a, TermId b) {
   if (a == b) return true;
   b = folder_.refold(b);
   if (a == b) return true;
-  if (equal_by_cases(a, b, {}, 0)) return true;
+  if (equal_by_cases(atoms_, a, b)) return true;
   const auto all = [](solvers::TensorId) { return true; };
   TermId x = a, y = b;
   for (int level = 0; level < 3; ++level) {
@@ -247,34 +248,6 @@ bool Session::prove_equal(TermId a, TermId b) {
     y = y_next;
   }
   return false;
-}
-
-// Equal on every piece of the integer line of a guard form, each side simplified under the piece.
-bool Session::equal_by_cases(TermId a, TermId b, const std::vector<TermId>& guards, int depth) {
-  for (std::size_t i = 0; i < guards.size(); ++i) {  // a piece without points: a guard fails where the others hold
-    std::vector<TermId> others = guards;
-    others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
-    const solvers::TermNode& g = pool_.node(guards[i]);
-    const auto [lo, hi] = pool_.bounds_under(g.form, others);
-    if (lo > g.hi || hi < g.lo) return true;
-  }
-  const auto detail = solvers::TermPool::Detail::values;
-  const TermId x = pool_.assume(a, guards, detail), y = pool_.assume(b, guards, detail);
-  if (x == y) return true;
-  auto form = pool_.guard_form(x);
-  if (!form) form = pool_.guard_form(y);
-  if (!form) {  // a piecewise definition may be simple on this piece
-    if (pool_.node(x).size > 300 || pool_.node(y).size > 300) return false;
-    const auto unfolded = [&](TermId t) { return pool_.assume(atoms_.unfold(t, [](solvers::TensorId) { return true; }), guards, detail); };
-    return unfolded(x) == y || x == unfolded(y);
-  }
-  if (depth >= 3) return false;
-  for (const solvers::TermPool::Case& piece : pool_.cases_on(*form, {x, y})) {
-    std::vector<TermId> inner = guards;
-    if (pool_.is_guard(piece.guard)) inner.push_back(piece.guard);
-    if (!equal_by_cases(piece.terms[0], piece.terms[1], inner, depth + 1)) return false;
-  }
-  return true;
 }
 
 }  // namespace shardproof::verifier

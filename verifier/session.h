@@ -81,9 +81,8 @@ class Session {
 
  private:
   SideConditions conditions_with(const std::set<solvers::TensorId>& nonnegative);
-  std::set<solvers::TensorId> kept_nonnegative(const std::vector<solvers::Obligation>& needed);
+  std::map<solvers::TensorId, solvers::TermId> terms_after_step() const;
   std::set<solvers::TensorId> inputs_of_reference();  // and states; real numbers
-  bool equal_by_cases(solvers::TermId a, solvers::TermId b, const std::vector<solvers::TermId>& guards, int depth);
   void watch();
   void bind_inputs();
   Denotation reference_entry(const std::string& name) const;  // inputs and states on entry
