@@ -196,11 +196,32 @@ bool Search::improves(const Repair& repair, const Score& after) const {
   if (after.failed_claims == 0) return true;
   if (after.failed_claims > before_.failed_claims) return false;
   if (repair.guess) return after.failed_claims < before_.failed_claims;
+  if (repair.code == "SP0201" && summed_later(repair.value, repair.axis)) return false;
   if (repair.code == "SP0201") return !spoils_ && (after.failed_claims < before_.failed_claims || after.bad < before_.bad);
   const bool first_right = std::none_of(first_.begin(), first_.end(), [&](ValueId v) { return bad_[static_cast<std::size_t>(v.index)]; });
   if (!first_.empty() && !first_right) return false;
   const bool replaced_root = std::find(first_.begin(), first_.end(), repair.value) != first_.end() && !repair.inserted;
   return after.failed_claims < before_.failed_claims || after.bad + (replaced_root ? 2 : 1) <= before_.bad;
+}
+
+// Whether the plan sums the value over one of the axes further on, as it is or as part of a larger sum.
+bool Search::summed_later(ValueId value, const std::string& axes) const {
+  std::set<ValueId> parts{value};
+  for (const Step& step : session_.plan_run().steps()) {
+    const Instruction& i = *step.instruction;
+    if (i.region != nullptr) {
+      for (const ir::Carry& carry : i.region->carries)
+        if (parts.count(carry.init) != 0 || parts.count(carry.next) != 0) parts.insert(carry.result);
+      continue;
+    }
+    if (std::none_of(i.inputs.begin(), i.inputs.end(), [&](ValueId v) { return parts.count(v) != 0; })) continue;
+    if (i.attributes.has("reduce") && i.attributes.has("axes")) {
+      const auto over = i.attributes.get<std::vector<std::string>>("axes");
+      if (std::any_of(over.begin(), over.end(), [&](const std::string& a) { return ("," + axes + ",").find("," + a + ",") != std::string::npos; })) return true;
+    }
+    if (passes_parts(i.op) || i.op == ir::OpCode::sub || i.op == ir::OpCode::neg) parts.insert(i.outputs.begin(), i.outputs.end());
+  }
+  return false;
 }
 
 bool Search::defined_by_collective(ValueId value) const {

@@ -48,6 +48,7 @@ class Search {
   bool exhausted() const;
   Score score();
   bool improves(const Repair& repair, const Score& after) const;
+  bool summed_later(ir::ValueId value, const std::string& axes) const;
   bool defined_by_collective(ir::ValueId value) const;
   Score apply(const Repair& repair, bool local);
   bool try_all(const std::vector<Repair>& repairs, Best& best, bool local = true);
