@@ -149,6 +149,11 @@ std::int64_t floor_div(std::int64_t a, std::int64_t b) {
   return a / b - (a % b < 0 ? 1 : 0);
 }
 
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
+  SHARDPROOF_CHECK(b > 0);
+  return a / b + (a % b > 0 ? 1 : 0);
+}
+
 std::int64_t floor_mod(std::int64_t a, std::int64_t b) {
   SHARDPROOF_CHECK(b > 0);
   const std::int64_t rest = a % b;

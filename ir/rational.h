@@ -16,6 +16,7 @@ std::int64_t checked_add(std::int64_t a, std::int64_t b);
 std::int64_t checked_mul(std::int64_t a, std::int64_t b);
 std::int64_t floor_div(std::int64_t a, std::int64_t b);  // b > 0
 std::int64_t floor_mod(std::int64_t a, std::int64_t b);  // b > 0, result in [0, b)
+std::int64_t ceil_div(std::int64_t a, std::int64_t b);   // b > 0; not by negation, which the least integer has none of
 
 // num/den in lowest terms, den > 0.
 struct Rational {

@@ -20,4 +20,13 @@ bool accesses(const TermPool& pool, TermId term, const std::function<bool(Tensor
   return visit(term);
 }
 
+std::set<TensorId> tensors_in(const TermPool& pool, TermId term) {
+  std::set<TensorId> found;
+  accesses(pool, term, [&](TensorId t) {
+    found.insert(t);
+    return false;
+  });
+  return found;
+}
+
 }  // namespace shardproof::solvers

@@ -1,5 +1,6 @@
-// Folding: rewriting a term with accesses to reference atoms. The result always equals the input (each step
-// goes through AtomTable::accept); how it is searched for is not trusted.
+// Folding: rewriting a term with accesses to reference atoms. The result always equals the input: which atom stands for
+// a part is decided by AtomTable::accept, and how it is searched for is not trusted; taking terms apart and putting them together
+// again is (README.md).
 #pragma once
 
 #include <cstdint>

@@ -12,13 +12,12 @@
 
 namespace shardproof::solvers {
 
+using ir::ceil_div;
 using ir::checked_add;
 using ir::checked_mul;
 using ir::floor_div;
 
 namespace {
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return -floor_div(-a, b); }
 
 bool bounded(std::int64_t x) { return x != kUnbounded && x != -kUnbounded; }
 

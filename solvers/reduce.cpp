@@ -27,6 +27,7 @@
 
 namespace shardproof::solvers {
 
+using ir::ceil_div;
 using ir::checked_add;
 using ir::checked_mul;
 using ir::floor_div;
@@ -122,7 +123,6 @@ bool TermPool::static_range(const TermNode& guard, VarId v, std::int64_t& lo, st
   const std::int64_t rest_lo = index(rest).lo, rest_hi = index(rest).hi;
   lo = 0;
   hi = var(v).extent - 1;
-  const auto ceil_div = [](std::int64_t a, std::int64_t b) { return -floor_div(-a, b); };
   if (guard.lo != -kUnbounded) {  // k*v >= guard.lo - rest_hi
     const std::int64_t bound = checked_add(guard.lo, -rest_hi);
     if (k > 0) lo = std::max(lo, ceil_div(bound, k));

@@ -10,7 +10,7 @@
 // Every constructor returns the canonical form, hash-consed: equal ids mean equal functions. The converse
 // is not claimed. Each rewrite is an equation that holds for all values of the variables within their
 // extents; rules with side conditions record them (see Obligation). This folder is the trusted base,
-// except unify.* and fold.*, which only propose.
+// except unify.* and what fold*.* and roll.* search for: those only propose.
 //
 // Variables range over [0, extent). All integer arithmetic is overflow-checked (std::overflow_error).
 #pragma once

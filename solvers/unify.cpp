@@ -239,6 +239,7 @@ class Solver {
   IndexId remainder(std::int64_t base) {
     std::vector<std::tuple<bool, std::int64_t, TermId>> digits;
     for (TermId g : guards_) {
+      if (!pool_.is_guard(g)) continue;  // decided
       const TermNode& guard = pool_.node(g);
       const std::int64_t lo = std::max(guard.lo, pool_.index(guard.form).lo), hi = std::min(guard.hi, pool_.index(guard.form).hi);
       if (lo > hi || lo <= -kWidest || hi >= kWidest) continue;

@@ -56,6 +56,8 @@ class Blame {
   // Whether the reference has each value in the term with the same rational factor somewhere.
   bool known_scale(solvers::TermId term);
   bool folded_term(solvers::TermId term);
+  // Matches, with a factor that the reference has, and of scalars each summand.
+  bool right(solvers::TermId term) { return known_scale(term) && recognised_term(term); }
   // Step that defines a value; npos for inputs and state.
   std::size_t definition(ir::ValueId value) const { return definition_[static_cast<std::size_t>(value.index)]; }
   static constexpr std::size_t npos = static_cast<std::size_t>(-1);

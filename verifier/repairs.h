@@ -23,6 +23,10 @@ struct Repair {
   // How the file would change: the instruction in place of the old one, and a collective behind it (both optional).
   std::optional<ir::Instruction> replacement;
   std::optional<ir::Instruction> inserted;  // reads and redefines `value`
+  // Instead: the claim (of the session) that should be about another value.
+  std::optional<std::size_t> claim;
+  ir::ValueId claimed;
+  bool guess = false;  // without evidence of its own: it counts if more claims prove
 };
 
 // A value that matches no reference value: reductions over mesh axes that would make it match.
@@ -31,6 +35,9 @@ std::vector<Repair> missing_reductions(Session& session, std::size_t step, const
 // Variations of the instruction itself: another axis or axis order, another reduction, no collective at all, swapped
 // operands, a shifted or re-based slice, an earlier version of an operand. Only those whose result differs.
 std::vector<Repair> variations(Session& session, std::size_t step);
+// The same for numbers, conditions and indices that the instruction reads or makes: another number of the reference,
+// another direction of a comparison, another first row, another table of indices; or no arithmetic here at all.
+std::vector<Repair> misreadings(Session& session, std::size_t step);
 // The value times a number that plans get wrong: sizes of mesh axes and loops, 2, -1, and their inverses.
 std::vector<Repair> rescalings(Session& session, std::size_t step);
 

@@ -328,7 +328,7 @@ TermId Semantics::source(const ir::Instruction& i, const ir::TensorType& result)
 // magnitude: less is known about them, but nothing wrong.
 TermId Semantics::number(ir::Rational value) {
   constexpr std::int64_t kLong = 1'000'000'000;
-  const std::int64_t magnitude = value.num < 0 ? -value.num : value.num;
+  const std::int64_t magnitude = value.num < 0 ? ir::checked_mul(value.num, -1) : value.num;
   if (magnitude < kLong * kLong / 1000 && value.den == 1) return pool_.constant(value);
   if (magnitude < kLong && value.den < kLong) return pool_.constant(value);
   const auto [it, added] = literals_.try_emplace({Shape{}, {ir::to_string(ir::Rational(magnitude, value.den))}});

@@ -7,6 +7,7 @@
 
 #include "ir/check.h"
 #include "lowering/unfold.h"
+#include "verifier/equality.h"
 
 namespace shardproof::verifier {
 
@@ -202,7 +203,7 @@ void Session::check_claims() {
     if (plan_run_->is_pending(value))
       throw SemanticsError("SP0402", "use-before-ready", "`" + plan_program_.value(value).name + "` is the result of the step before the wait of the collective that produces it",
                            "a `wait` at the end of the step at the latest", "no `wait`");
-    if (!is_nowhere(pool_.mul(c.care, plan_run_->undefined_region(value))))
+    if (!is_zero_everywhere(atoms_, pool_.mul(c.care, plan_run_->undefined_region(value))))
       undefined_claims_.push_back({"`" + plan_program_.value(value).name + "` is defined where it holds `" + c.reference + "`", span, false});
     claims_.push_back(std::move(c));
     claims_.back().proved = check_claim(claims_.back());
@@ -234,7 +235,7 @@ bool Session::prove_equal(TermId a, TermId b) {
   if (a == b) return true;
   b = folder_.refold(b);
   if (a == b) return true;
-  if (equal_by_cases(a, b, {}, 0, false)) return true;
+  if (equal_by_cases(atoms_, a, b)) return true;
   const auto all = [](solvers::TensorId) { return true; };
   TermId x = a, y = b;
   for (int level = 0; level < 3; ++level) {
@@ -247,73 +248,6 @@ bool Session::prove_equal(TermId a, TermId b) {
     y = y_next;
   }
   return false;
-}
-
-// Whether one guard fails wherever the others hold, as far as intervals tell.
-bool Session::contradict(const std::vector<TermId>& guards) {
-  for (std::size_t i = 0; i < guards.size(); ++i) {
-    std::vector<TermId> others = guards;
-    others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
-    const solvers::TermNode& g = pool_.node(guards[i]);
-    const auto [lo, hi] = pool_.bounds_under(g.form, others);
-    if (lo > g.hi || hi < g.lo) return true;
-  }
-  return false;
-}
-
-// The same, or that -1 lies in [0, 0] follows from them.
-bool Session::hold_nowhere(const std::vector<TermId>& guards) {
-  return !guards.empty() && (contradict(guards) || atoms_.in_range(pool_.index_constant(-1), 1, guards));
-}
-
-// Whether a sum of products is 0 everywhere because the guards of each product contradict each other.
-bool Session::is_nowhere(TermId region) {
-  const std::vector<solvers::Monomial> monomials = pool_.monomials_of(region);
-  return std::all_of(monomials.begin(), monomials.end(), [&](const solvers::Monomial& m) {
-    std::vector<TermId> guards;
-    for (const solvers::Factor& f : m.factors)
-      if (pool_.is_guard(f.term)) guards.push_back(f.term);
-    return hold_nowhere(guards);
-  });
-}
-
-// Equal on every piece of the integer line of a guard form, each side simplified under the piece. What differs there may
-// still be two spellings of one elementwise computation, the plan's from a piece of an operand that is simple there (the rows of a
-// position embedding that no token reads have no gradient): both are then unfolded down to sums over indices, once, and
-// compared again. Law: assume, cases_on and unfold replace a term by one that is equal to it wherever the guards hold.
-bool Session::equal_by_cases(TermId a, TermId b, const std::vector<TermId>& guards, int depth, bool expanded) {
-  if (contradict(guards)) return true;  // a piece without points
-  const auto detail = solvers::TermPool::Detail::values;
-  const TermId x = pool_.assume(a, guards, detail), y = pool_.assume(b, guards, detail);
-  if (x == y) return true;
-  auto form = pool_.guard_form(x);
-  if (!form) form = pool_.guard_form(y);
-  if (!form) {  // a piecewise definition may be simple on this piece
-    if (pool_.node(x).size > 300 || pool_.node(y).size > 300) return hold_nowhere(guards);
-    const auto unfolded = [&](TermId t) { return pool_.assume(atoms_.unfold(t, [](solvers::TensorId) { return true; }), guards, detail); };
-    if (unfolded(x) == y || x == unfolded(y)) return true;
-    if (expanded) return hold_nowhere(guards);
-    return equal_by_cases(elementwise(x, guards), elementwise(y, guards), guards, depth, true);
-  }
-  if (depth >= 3) return hold_nowhere(guards);
-  for (const solvers::TermPool::Case& piece : pool_.cases_on(*form, {x, y})) {
-    std::vector<TermId> inner = guards;
-    if (pool_.is_guard(piece.guard)) inner.push_back(piece.guard);
-    if (!equal_by_cases(piece.terms[0], piece.terms[1], inner, depth + 1, expanded)) return false;
-  }
-  return true;
-}
-
-// The term with its elementwise atoms unfolded, and those in there in turn; scalars and what sums over indices stay.
-TermId Session::elementwise(TermId term, const std::vector<TermId>& guards) {
-  constexpr int kLevels = 8;
-  for (int level = 0; level < kLevels && pool_.node(term).size <= 300; ++level) {
-    const TermId next = pool_.assume(atoms_.unfold(term, [this](solvers::TensorId t) { return !atoms_.has_reduction(t) && !pool_.tensor(t).shape.empty(); }),
-                                     guards, solvers::TermPool::Detail::values);
-    if (next == term) break;
-    term = next;
-  }
-  return term;
 }
 
 }  // namespace shardproof::verifier

@@ -49,12 +49,14 @@ class Session {
   const ir::Program& plan_program() const { return plan_program_; }
   const ir::Program& reference_program() const { return reference_program_; }
   ProgramRun& plan_run() { return *plan_run_; }
+  const ProgramRun& plan_run() const { return *plan_run_; }
   ProgramRun& reference_run() { return *reference_run_; }
   solvers::TermPool& pool() { return pool_; }
   solvers::AtomTable& atoms() { return atoms_; }
   solvers::Folder& folder() { return folder_; }
   Semantics& plan_semantics() { return *plan_semantics_; }
   std::vector<Claim>& claims() { return claims_; }
+  const std::vector<Claim>& claims() const { return claims_; }
   solvers::Z3Range& z3() { return z3_; }
   const ir::Mesh& mesh() const { return document_.plan.meshes.front(); }
   double seconds_allowed() const;  // by the caller; infinite if there is no time-out
@@ -79,13 +81,8 @@ class Session {
 
  private:
   SideConditions conditions_with(const std::set<solvers::TensorId>& nonnegative);
-  std::set<solvers::TensorId> kept_nonnegative(const std::vector<solvers::Obligation>& needed);
+  std::map<solvers::TensorId, solvers::TermId> terms_after_step() const;
   std::set<solvers::TensorId> inputs_of_reference();  // and states; real numbers
-  bool contradict(const std::vector<solvers::TermId>& guards);
-  bool hold_nowhere(const std::vector<solvers::TermId>& guards);
-  bool is_nowhere(solvers::TermId region);
-  bool equal_by_cases(solvers::TermId a, solvers::TermId b, const std::vector<solvers::TermId>& guards, int depth, bool expanded);
-  solvers::TermId elementwise(solvers::TermId term, const std::vector<solvers::TermId>& guards);
   void watch();
   void bind_inputs();
   Denotation reference_entry(const std::string& name) const;  // inputs and states on entry

@@ -1,8 +1,8 @@
 // Side conditions of a whole verification. A condition of the reference that is not discharged is an assumption about
 // its inputs; the plan must be defined wherever the reference is, so it may rest on those assumptions and no others.
-#include <algorithm>
 #include <optional>
 
+#include "verifier/nonnegative_states.h"
 #include "verifier/session.h"
 #include "verifier/side_conditions.h"
 
@@ -19,38 +19,14 @@ SideConditions Session::conditions_with(const std::set<TensorId>& nonnegative) {
   return conditions;
 }
 
-// States of which "all elements are >= 0" is an invariant of the step (second moments of Adam), and no more of them than
-// discharging the conditions takes: a premise must not say anything about other tensors.
-std::set<TensorId> Session::kept_nonnegative(const std::vector<Obligation>& needed) {
+// Of the reference's states that are one tensor on entry, what they are on exit.
+std::map<TensorId, TermId> Session::terms_after_step() const {
   std::map<TensorId, TermId> next;
   for (const ir::ReferenceState& state : document_.reference.state) {
     const solvers::TermNode& entry = pool_.node(reference_run_->term(state.value));
     if (entry.kind == solvers::TermKind::access) next[entry.tensor] = reference_run_->term(state.next);
   }
-  std::set<TensorId> largest;
-  for (;;) {
-    largest.clear();
-    for (const auto& [tensor, term] : next) largest.insert(tensor);
-    SideConditions conditions = conditions_with(largest);
-    std::erase_if(next, [&](const auto& entry) { return !conditions.holds({Obligation::Kind::nonnegative, entry.second}); });
-    if (next.size() == largest.size()) break;
-  }
-  std::vector<Obligation> helped;
-  SideConditions conditions = conditions_with(largest);
-  for (const Obligation& o : needed)
-    if (conditions.holds(o)) helped.push_back(o);
-  std::set<TensorId> kept, asked;
-  for (std::vector<Obligation> open = std::move(helped); !open.empty();) {
-    SideConditions tracing = conditions_with(largest);
-    for (const Obligation& o : open) tracing.holds(o);
-    kept.insert(tracing.premises_used().begin(), tracing.premises_used().end());
-    open.clear();
-    for (const TensorId tensor : kept)
-      if (asked.insert(tensor).second) open.push_back({Obligation::Kind::nonnegative, next.at(tensor)});
-  }
-  SideConditions check = conditions_with(kept);
-  const bool closed = std::all_of(kept.begin(), kept.end(), [&](TensorId t) { return check.holds({Obligation::Kind::nonnegative, next.at(t)}); });
-  return closed ? kept : std::set<TensorId>{};
+  return next;
 }
 
 std::set<TensorId> Session::inputs_of_reference() {
@@ -84,7 +60,8 @@ Session::SideConditionResult Session::judge_side_conditions() {
   discharge(of_reference);
   std::vector<Obligation> needed;
   for (const DomainCondition& c : of_reference) needed.push_back(c.obligation);
-  const std::set<TensorId> kept = needed.empty() ? std::set<TensorId>{} : kept_nonnegative(needed);
+  std::set<TensorId> kept;
+  if (!needed.empty()) kept = kept_nonnegative(terms_after_step(), needed, [this](const std::set<TensorId>& t) { return conditions_with(t); });
   if (!kept.empty()) {
     std::string text = "every element of `" + pool_.tensor(*kept.begin()).name + "`";
     if (kept.size() == 2) text += " and of `" + pool_.tensor(*kept.rbegin()).name + "`";

@@ -33,7 +33,7 @@ void tell(const Outcome& o) {
             << (o.blamed_at     ? "at"
                 : o.blamed_near ? "next"
                                 : "elsewhere")
-            << '\t' << parity_name(o.parity) << '\t' << o.seconds << '\t' << o.blamed << '\t' << o.changed << std::endl;
+            << '\t' << (o.fix_verified ? "fixed" : "-") << '\t' << parity_name(o.parity) << '\t' << o.seconds << '\t' << o.blamed << '\t' << o.changed << std::endl;
 }
 
 TEST(Mutations, NoneIsProved) {

@@ -121,15 +121,20 @@ TEST(CheckedIntegers, ThrowInsteadOfWrapping) {
   EXPECT_THROW(checked_mul(std::int64_t{1} << 32, std::int64_t{1} << 32), std::overflow_error);
 }
 
-TEST(CheckedIntegers, FloorDivisionRoundsDown) {
+TEST(CheckedIntegers, DivisionRoundsDownOrUp) {
   for (std::int64_t a = -20; a <= 20; ++a) {
     for (std::int64_t b = 1; b <= 7; ++b) {
+      EXPECT_EQ(ceil_div(a, b), -floor_div(-a, b));
       EXPECT_EQ(floor_div(a, b) * b + floor_mod(a, b), a);
       EXPECT_GE(floor_mod(a, b), 0);
       EXPECT_LT(floor_mod(a, b), b);
     }
   }
   EXPECT_EQ(floor_div(kMin, 1), kMin);
+  EXPECT_EQ(ceil_div(kMin, 2), kMin / 2);
+  EXPECT_EQ(ceil_div(kMin, kMax), -1);
+  EXPECT_EQ(ceil_div(kMax, 2), kMax / 2 + 1);
+  EXPECT_THROW(ceil_div(1, 0), InternalError);
   EXPECT_THROW(floor_div(1, 0), InternalError);
   EXPECT_THROW(floor_mod(1, -2), InternalError);
 }

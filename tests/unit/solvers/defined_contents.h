@@ -1,4 +1,5 @@
-// Contents of tensors of which some are atoms: those hold what their definitions say.
+// Contents of tensors of which some are atoms: those hold what their definitions say, and beyond their shape numbers that
+// no value may depend on.
 #pragma once
 
 #include <map>
@@ -25,6 +26,9 @@ class DefinedContents {
  private:
   double element(TensorId tensor, const std::vector<std::int64_t>& indices) {
     if (!atoms_.has_definition(tensor)) return inputs_.real(tensor, indices);
+    const std::vector<std::int64_t>& extents = atoms_.pool().tensor(tensor).shape;
+    for (std::size_t d = 0; d < extents.size(); ++d)
+      if (indices[d] < 0 || indices[d] >= extents[d]) return 1000 + inputs_.real(tensor, indices);
     const auto [it, added] = known_.try_emplace({tensor, indices}, 0.0);
     if (added) {
       TermPool& pool = atoms_.pool();

@@ -94,6 +94,17 @@ TEST_F(OverflowTest, IntervalsUnderGuardsOfCoprimeScales) {
   EXPECT_NO_THROW(pool_.mul(guard, pool_.range(e, 7, kUnbounded)));
 }
 
+// 2e = k*(2x + z) - k*(z + u) + k*u + 2c with these guards gives 2e >= -2^63, which has no negative.
+TEST_F(OverflowTest, IntervalsUnderGuardsAtTheLeastInteger) {
+  const IndexId x = var("x", 2), z = var("z", 4), u = var("u", 6144);
+  const std::int64_t k = (std::int64_t{1} << 50) + 1, c = 3072 - (std::int64_t{1} << 60);
+  const IndexId e = pool_.index_scale(x, k, c);
+  const std::vector<TermId> guards{pool_.range(pool_.index_linear(x, 2, z, 1), 1, kUnbounded), pool_.range(pool_.index_add(z, u), -kUnbounded, 6145)};
+  const auto [lo, hi] = pool_.bounds_under(e, guards);
+  EXPECT_LE(lo, c);  // x = 0, z = 1, u = 0
+  EXPECT_GE(hi, c + k);
+}
+
 TEST_F(OverflowTest, RationalCoefficients) {
   const TensorId w = pool_.new_tensor({"w", {4}, false, 0});
   const TermId x = pool_.access(w, {var("i", 4)});

@@ -1,0 +1,301 @@
+#include "verifier/search.h"
+
+#include <algorithm>
+
+#include "solvers/accesses.h"
+#include "verifier/reconstruction.h"
+
+namespace shardproof::verifier {
+
+using ir::Instruction;
+using ir::ValueId;
+using solvers::TermId;
+
+namespace {
+
+constexpr std::size_t kMaxPlaces = 160;           // of missing reductions, per fault
+constexpr std::size_t kMaxRoots = 6;              // per fault
+constexpr std::size_t kMaxCollectives = 8;        // asked whether they are at fault
+constexpr std::size_t kMaxInsertionPlaces = 24;
+constexpr int kMaxLost = 3;                       // values a hypothesis may make unrecognisable
+constexpr std::size_t kMaxNodes = 2'000'000;      // new terms, in all
+constexpr std::size_t kMaxNodesOfFault = 500'000;
+constexpr double kReserve = 0.15;                 // of the caller's time
+
+}  // namespace
+
+Search::Search(Session& session) : session_(session), blame_(session), nodes_at_start_(session.pool().node_count()) {}
+
+// Ends before the caller's time-out, so that what was found is reported.
+bool Search::exhausted() const {
+  const std::size_t nodes = session_.pool().node_count();
+  return nodes - nodes_at_start_ > kMaxNodes || nodes - nodes_of_fault_ > kMaxNodesOfFault ||
+         session_.seconds_left() < kReserve * session_.seconds_allowed();
+}
+
+std::optional<Search::Finding> Search::next() {
+  const std::optional<Repair> repair = find();
+  if (!repair) return std::nullopt;
+  return keep(*repair);
+}
+
+std::optional<Repair> Search::find() {
+  nodes_of_fault_ = session_.pool().node_count();
+  before_ = score();
+  std::vector<std::size_t> roots = blame_.roots();
+  if (roots.size() > kMaxRoots) roots.resize(kMaxRoots);
+  roots_.clear();
+  first_.clear();
+  const std::vector<bool> bad = blame_.bad_values();
+  for (const std::size_t root : roots)
+    for (const ValueId out : session_.plan_run().steps()[root].instruction->outputs) {
+      if (root == roots.front() && bad[static_cast<std::size_t>(out.index)]) first_.push_back(out);
+      roots_.insert(out);
+    }
+  const std::vector<std::size_t> suspects = suspected(roots);
+  Best best;
+
+  if (auto other = other_claims()) return other;
+  // A collective that is itself at fault (max for sum, another axis): a reduction in front of it could hide that, so it
+  // is asked first, and has to explain everything.
+  std::size_t collectives = 0;
+  for (const std::size_t i : suspects) {
+    const Instruction& instruction = *session_.plan_run().steps()[i].instruction;
+    if (ir::schema_of(instruction.op).family != ir::OpFamily::communication || ++collectives > kMaxCollectives || exhausted()) continue;
+    Best complete;
+    if (try_all(other_collective(i), complete)) return complete.repair;
+  }
+  // Reductions that are missing: the commonest fault, and the cheapest to recognise. Where parts of a sum are taken for
+  // the sum, the last place is the cheapest to reduce at.
+  std::vector<std::pair<std::size_t, ValueId>> places = blame_.parts_before(roots);
+  for (const std::size_t i : blame_.bad_steps())
+    for (const ValueId out : session_.plan_run().steps()[i].instruction->outputs)
+      if (places.size() < kMaxPlaces && !blame_.folded(out)) places.emplace_back(i, out);
+  for (const auto& [i, place] : places) {
+    if (exhausted()) break;
+    std::vector<Repair> reductions = missing_reductions(session_, i, [&, at = place](ValueId v) { return v == at; });
+    std::erase_if(reductions, [&](const Repair& r) { return !blame_.known_scale(r.term); });
+    if (try_all(reductions, best) || best.repair) return best.repair;
+  }
+  for (const std::size_t i : suspects)
+    if (!exhausted() && try_all(variations(session_, i), best)) return best.repair;
+  if (const auto suspect = blame_.first_suspect(); suspect && suspect->why == Suspect::Why::scale)
+    if (try_all(rescalings(session_, suspect->step), best)) return best.repair;
+  // What the reference computes from the same operands.
+  Reconstruction reconstruction(session_, blame_, suspects);
+  for (const Reconstruction::Place& place : reconstruction.places_of_suspects())
+    if (!exhausted() && try_all(reconstruction.at(place), best)) return best.repair;
+  for (std::size_t k = 0; k < suspects.size() && k < kMaxInsertionPlaces && !exhausted(); ++k)
+    if (try_all(reconstruction.insertions(suspects[k]), best)) return best.repair;
+  for (const std::size_t i : suspects)
+    if (!exhausted() && try_all(misreadings(session_, i), best)) return best.repair;
+  for (const Reconstruction::Place& place : reconstruction.other_places())
+    if (!exhausted() && !best.repair && try_all(reconstruction.at(place), best)) return best.repair;
+  // With another factor to be found later: a mean over a part taken for the mean.
+  for (std::size_t k = 0; k < places.size() && k < kMaxRoots && !best.repair && !exhausted(); ++k)
+    if (try_all(missing_reductions(session_, places[k].first, [&](ValueId v) { return v == places[k].second; }), best, false)) return best.repair;
+  if (best.repair) return best.repair;
+  for (const std::size_t i : suspects)
+    if (!exhausted() && try_all(rescalings(session_, i), best)) return best.repair;
+  if (best.repair) return best.repair;
+  // Everything else in the cone, last first: a wrong number near the end of a fully recognised plan.
+  const std::vector<std::size_t> cone = blame_.cone();
+  for (auto i = cone.rbegin(); i != cone.rend() && !exhausted(); ++i) {
+    if (try_all(variations(session_, *i), best, false)) return best.repair;
+    const ir::OpCode op = session_.plan_run().steps()[*i].instruction->op;
+    if ((op == ir::OpCode::mul || op == ir::OpCode::div) && try_all(rescalings(session_, *i), best, false)) return best.repair;
+  }
+  return best.repair;
+}
+
+// A state or an output that takes another value than the one it is declared to be, which the plan has.
+std::optional<Repair> Search::other_claims() {
+  const ir::Program& plan = session_.plan_program();
+  const std::size_t named = session_.document().plan.stages.front().program.values.size();
+  for (std::size_t k = 0; k < session_.claims().size() && !exhausted(); ++k) {
+    Claim& claim = session_.claims()[k];
+    if (claim.proved) continue;
+    const std::set<solvers::TensorId> wanted = solvers::tensors_in(session_.pool(), claim.expected);
+    const ValueId declared = claim.value;
+    for (std::size_t v = 0; v < named; ++v) {
+      const ValueId other{static_cast<std::int32_t>(v)};
+      const TermId term = session_.plan_run().term(other);
+      const std::size_t defined = blame_.definition(other);
+      if (other == declared || !term.valid() || plan.value(other).type != plan.value(declared).type) continue;
+      if (defined == Blame::npos || !session_.plan_run().steps()[defined].loops.empty()) continue;
+      if (solvers::tensors_in(session_.pool(), term) != wanted) continue;
+      claim.value = other;
+      const bool proved = session_.check_claim(claim);
+      claim.value = declared;
+      if (!proved) continue;
+      session_.check_claim(claim);
+      Repair r;
+      r.code = "SP0207";
+      r.name = "wrong-value";
+      r.finding = std::string("is not what ") + (claim.kind == Claim::Kind::state ? "state `" : "output `") + claim.name + "` is declared to hold";
+      r.fix = "let `" + claim.name + "` be `" + plan.value(other).name + "`";
+      r.expected = "`" + plan.value(other).name + "`";
+      r.found = "`" + plan.value(declared).name + "`";
+      r.step = blame_.definition(declared);
+      r.value = declared;
+      r.claim = k;
+      r.claimed = other;
+      return r;
+    }
+  }
+  return std::nullopt;
+}
+
+// Variations of a collective that do not only hide what is missing before it.
+std::vector<Repair> Search::other_collective(std::size_t step) {
+  const Instruction& instruction = *session_.plan_run().steps()[step].instruction;
+  std::vector<Repair> repairs = variations(session_, step);
+  std::erase_if(repairs, [&](const Repair& r) {
+    if (r.code == "SP0202") return !blame_.folded(instruction.inputs[0]);
+    if (r.code == "SP0204" && r.expected == "avg") return true;  // leaving it out explains that better
+    if (r.code == "SP0204") return r.term == session_.plan_run().term(instruction.inputs[0]);  // the same as no reduction
+    if (r.code != "SP0203" || !r.replacement) return true;
+    using Texts = std::vector<std::string>;
+    return r.replacement->attributes.get<Texts>("axes").size() != instruction.attributes.get<Texts>("axes").size();
+  });
+  return repairs;
+}
+
+// The likeliest steps first: the suspect, the roots, and what they read.
+std::vector<std::size_t> Search::suspected(const std::vector<std::size_t>& roots) {
+  std::vector<std::size_t> list;
+  if (const auto first = blame_.first_suspect()) list.push_back(first->step);
+  for (const std::size_t root : roots) list.push_back(root);
+  for (std::size_t next = 0, level_end = list.size(), level = 0; level < 3 && list.size() < 60; ++level, level_end = list.size())
+    for (; next < level_end; ++next)
+      for (const ValueId v : session_.plan_run().steps()[list[next]].instruction->inputs)
+        if (blame_.definition(v) != Blame::npos) list.push_back(blame_.definition(v));
+  // A collective behind a suspect may be one too many, and what reads a root may lack something that others do not.
+  const std::set<std::size_t> read(list.begin(), list.end()), first(roots.begin(), roots.end());
+  for (const std::size_t i : blame_.cone()) {
+    const Instruction& instruction = *session_.plan_run().steps()[i].instruction;
+    const bool collective = ir::schema_of(instruction.op).family == ir::OpFamily::communication;
+    const std::set<std::size_t>& before = collective ? read : first;
+    if (std::any_of(instruction.inputs.begin(), instruction.inputs.end(), [&](ValueId v) { return before.count(blame_.definition(v)) != 0; })) list.push_back(i);
+  }
+  std::set<std::size_t> listed;
+  std::erase_if(list, [&](std::size_t i) { return !listed.insert(i).second || session_.plan_run().steps()[i].instruction->region != nullptr; });
+  return list;
+}
+
+Search::Score Search::score() {
+  std::size_t failed = 0;
+  for (const Claim& claim : session_.claims()) failed += !claim.proved;
+  return {failed, blame_.bad_count()};
+}
+
+// With claims left that fail: it must make the first place right that was not, and the count of what is wrong must fall by
+// more than the replaced value, which matches by construction. That a sum over ranks matches is evidence by itself, unless
+// it is summed again.
+bool Search::improves(const Repair& repair, const Score& after) const {
+  if (after.failed_claims == 0) return true;
+  if (after.failed_claims > before_.failed_claims) return false;
+  if (repair.guess) return after.failed_claims < before_.failed_claims;
+  if (repair.code == "SP0201" && summed_later(repair.value, repair.axis)) return false;
+  if (repair.code == "SP0201") return !spoils_ && (after.failed_claims < before_.failed_claims || after.bad < before_.bad);
+  const bool first_right = std::none_of(first_.begin(), first_.end(), [&](ValueId v) { return bad_[static_cast<std::size_t>(v.index)]; });
+  if (!first_.empty() && !first_right) return false;
+  const bool replaced_root = std::find(first_.begin(), first_.end(), repair.value) != first_.end() && !repair.inserted;
+  return after.failed_claims < before_.failed_claims || after.bad + (replaced_root ? 2 : 1) <= before_.bad;
+}
+
+// Whether the plan sums the value over one of the axes further on, as it is or as part of a larger sum.
+bool Search::summed_later(ValueId value, const std::string& axes) const {
+  std::set<ValueId> parts{value};
+  for (const Step& step : session_.plan_run().steps()) {
+    const Instruction& i = *step.instruction;
+    if (i.region != nullptr) {
+      for (const ir::Carry& carry : i.region->carries)
+        if (parts.count(carry.init) != 0 || parts.count(carry.next) != 0) parts.insert(carry.result);
+      continue;
+    }
+    if (std::none_of(i.inputs.begin(), i.inputs.end(), [&](ValueId v) { return parts.count(v) != 0; })) continue;
+    if (i.attributes.has("reduce") && i.attributes.has("axes")) {
+      const auto over = i.attributes.get<std::vector<std::string>>("axes");
+      if (std::any_of(over.begin(), over.end(), [&](const std::string& a) { return ("," + axes + ",").find("," + a + ",") != std::string::npos; })) return true;
+    }
+    if (passes_parts(i.op) || i.op == ir::OpCode::sub || i.op == ir::OpCode::neg) parts.insert(i.outputs.begin(), i.outputs.end());
+  }
+  return false;
+}
+
+bool Search::defined_by_collective(ValueId value) const {
+  const std::size_t step = blame_.definition(value);
+  return step != Blame::npos && ir::schema_of(session_.plan_run().steps()[step].instruction->op).family == ir::OpFamily::communication;
+}
+
+// Runs what depends on the value, then the failed claims.
+// `local`: give up at the first root that is no better, or collective that has strayed.
+Search::Score Search::apply(const Repair& repair, bool local) {
+  ProgramRun& run = session_.plan_run();
+  run.override_value(repair.value, repair.term);
+  // A right repair does not make values unrecognisable that were recognised; a wrong one soon does.
+  int lost = 0;
+  bool root_reached = false;
+  spoils_ = false;
+  try {
+    run.rerun_dependents({repair.value}, [&](ValueId value, TermId old, TermId changed) {
+      if (value == repair.value) return true;
+      if (blame_.folded_term(old) && !blame_.folded_term(changed)) ++lost;
+      spoils_ = spoils_ || (blame_.right(old) && !blame_.right(changed));
+      if (local && !root_reached && defined_by_collective(value) && session_.plan_run().containment().strayed(changed)) return false;
+      if (local && roots_.count(value) != 0 && !blame_.better(value, old, changed)) return false;
+      root_reached = root_reached || roots_.count(value) != 0;
+      return lost <= kMaxLost && !exhausted();
+    });
+  } catch (const ProgramRun::RerunStopped&) {
+    return {session_.claims().size() + 1, 0};
+  }
+  std::size_t failed = 0, proved = 0;
+  for (Claim& claim : session_.claims()) {
+    if (claim.proved) continue;
+    // Many failures in a row tell enough.
+    const bool fails = (proved == 0 && failed >= 6) || !session_.check_claim(claim);
+    ++(fails ? failed : proved);
+  }
+  if (failed == 0) return {0, 0};
+  const std::size_t bad = blame_.bad_count();
+  bad_ = blame_.bad_values();
+  return {failed, bad};
+}
+
+// Tries the hypotheses; true if one leaves no failed claim (it is then in `best`).
+bool Search::try_all(const std::vector<Repair>& repairs, Best& best, bool local) {
+  ProgramRun& run = session_.plan_run();
+  if (getenv("DBGS")) for (const Repair& r : repairs) fprintf(stderr, "TRY %zu %s | %s | %s\n", r.step, session_.plan_program().value(r.value).name.c_str(), r.finding.c_str(), r.fix.c_str());
+  for (const Repair& repair : repairs) {
+    if (exhausted()) break;
+    const std::vector<TermId> saved = run.snapshot();
+    const Score after = apply(repair, local);
+    run.clear_override(repair.value);
+    run.restore(saved);
+    if (getenv("DBGS")) fprintf(stderr, "   failed %zu/%zu bad %zu/%zu nodes %zu\n", after.failed_claims, before_.failed_claims, after.bad, before_.bad, session_.pool().node_count());
+    if (!improves(repair, after) || (best.repair && !(after < best.score))) continue;
+    best = {repair, after};
+    if (after.failed_claims == 0) return true;
+  }
+  return false;
+}
+
+Search::Finding Search::keep(const Repair& repair) {
+  ProgramRun& run = session_.plan_run();
+  if (repair.claim) {
+    session_.claims()[*repair.claim].value = repair.claimed;
+  } else {
+    run.override_value(repair.value, repair.term);
+    run.rerun_dependents({repair.value});
+  }
+  bool complete = true;
+  for (Claim& claim : session_.claims()) {
+    if (!claim.proved) claim.proved = session_.check_claim(claim);
+    complete = complete && claim.proved;
+  }
+  return {repair, complete};
+}
+
+}  // namespace shardproof::verifier

@@ -1,0 +1,69 @@
+// The search for what would repair a plan that does not prove. One fault at a time, earliest first:
+//
+//   1 the place: the first value that matches nothing although all it is computed from is right, or what looks odd before
+//     it (blame.h)
+//   2 hypotheses about the place and what it reads (repairs.h, reconstruction.h) replace a term; what depends on it is run
+//     again, and most are given up at the first place that does not get better
+//   3 a hypothesis counts if every claim proves with it, or if it makes the place right and less is wrong behind it. The
+//     best is kept as if the plan had been repaired, so that the next fault is found independently of the first
+//
+// How far it goes is counted in work, not in seconds, so that findings do not depend on the machine.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "verifier/blame.h"
+#include "verifier/repairs.h"
+
+namespace shardproof::verifier {
+
+class Search {
+ public:
+  explicit Search(Session& session);
+
+  struct Finding {
+    Repair repair;
+    bool complete = false;  // no claim fails any more
+  };
+  // Finds and keeps the repair of one fault; nullopt if none was found.
+  std::optional<Finding> next();
+  Blame& blame() { return blame_; }
+
+ private:
+  struct Score {
+    std::size_t failed_claims;
+    std::size_t bad;  // unmatched values on the way to failed claims
+    friend auto operator<=>(const Score&, const Score&) = default;
+  };
+  struct Best {
+    std::optional<Repair> repair;
+    Score score{};
+  };
+  std::optional<Repair> find();
+  std::vector<std::size_t> suspected(const std::vector<std::size_t>& roots);
+  std::optional<Repair> other_claims();
+  std::vector<Repair> other_collective(std::size_t step);
+  bool exhausted() const;
+  Score score();
+  bool improves(const Repair& repair, const Score& after) const;
+  bool summed_later(ir::ValueId value, const std::string& axes) const;
+  bool defined_by_collective(ir::ValueId value) const;
+  Score apply(const Repair& repair, bool local);
+  bool try_all(const std::vector<Repair>& repairs, Best& best, bool local = true);
+  Finding keep(const Repair& repair);
+
+  Session& session_;
+  Blame blame_;
+  Score before_{};                   // of the current fault
+  std::set<ir::ValueId> roots_;      // results of its roots
+  std::vector<ir::ValueId> first_;   // results of its first root
+  std::size_t nodes_at_start_;       // of all faults
+  std::size_t nodes_of_fault_ = 0;   // when the search for the current fault began
+  // Of the last hypothesis:
+  std::vector<bool> bad_;  // by value
+  bool spoils_ = false;    // something that was right is not with it
+};
+
+}  // namespace shardproof::verifier
