@@ -2,6 +2,8 @@
 // the top of an argument; the laws below then apply piece by piece.
 //
 //   exp(a + b) = exp(a) exp(b);  exp(-inf) = 0;  exp(log x) = x            (x > 0, recorded)
+//   log(exp(y) q) = y + log q for a factor exp(y) common to all terms   (y finite, q >= 0, recorded; log 0 = -inf)
+//   log(q^-1) = -log q                                                  (q > 0, recorded)
 //   1/(f q) = 1/f 1/q for a factor f common to all terms; 1/exp(x) = exp(x)^-1
 //   sqrt(c x) = sqrt(c) sqrt(x) for a rational square c > 0; rsqrt(x) = sqrt(x)^-1; sqrt(x)^2 = x (recorded)
 //   max is associative, commutative, idempotent; -inf is its unit (not +inf, nor a product with -inf)
@@ -39,6 +41,15 @@ Rational content_of(const std::vector<Monomial>& monomials) {
     den = ir::checked_mul(den, m.coefficient.den / std::gcd(den, m.coefficient.den));
   }
   return Rational(num, den);
+}
+
+// By a factor that all have.
+void divide_all(std::vector<Monomial>& monomials, const Factor& common) {
+  for (Monomial& m : monomials) {
+    for (Factor& f : m.factors)
+      if (f.term == common.term) f.power -= common.power;
+    std::erase_if(m.factors, [](const Factor& f) { return f.power == 0; });
+  }
 }
 
 }  // namespace
@@ -80,9 +91,7 @@ TermId TermPool::apply_plain(Function function, const std::vector<TermId>& a) {
     case Function::inverse: return apply_inverse(a[0]);
     case Function::sqrt: return apply_sqrt(a[0]);
     case Function::max: return apply_max(a);
-    case Function::log:
-      if (a[0] == one_) return zero_;
-      break;
+    case Function::log: return apply_log(a[0]);
     case Function::less:
     case Function::less_equal:
     case Function::equal_real: {
@@ -133,6 +142,53 @@ TermId TermPool::apply_exp(TermId argument) {
   return poly(std::move(current));
 }
 
+TermId TermPool::apply_log(TermId argument) {
+  if (argument == one_) return zero_;
+  std::vector<Monomial> monomials = monomials_of(argument);
+  if (monomials.empty() || infinity_of(argument) != Infinity::none) return raw_apply(Function::log, {argument});
+  const std::vector<Factor> common = common_factors(monomials);
+  std::vector<TermId> terms;
+  for (const Factor& f : common) {
+    if (!is_positive_factor(f.term)) continue;
+    const TermId exponent = node(f.term).arguments[0];
+    require(Obligation::Kind::finite, exponent);
+    terms.push_back(scale(exponent, Rational(f.power)));
+    divide_all(monomials, f);
+  }
+  const TermId rest = poly(std::move(monomials));
+  if (!terms.empty()) require(Obligation::Kind::nonnegative, rest);
+  if (rest == one_) return sum(terms);
+  const std::vector<Monomial> last = monomials_of(rest);
+  if (last.size() == 1 && last[0].coefficient.is_one() && last[0].factors.size() == 1 && last[0].factors[0].power == -1) {
+    const TermId inverted = last[0].factors[0].term;
+    require(Obligation::Kind::nonnegative, inverted);
+    require(Obligation::Kind::nonzero, inverted);
+    terms.push_back(scale(raw_apply(Function::log, {inverted}), Rational(-1)));
+  } else {
+    terms.push_back(raw_apply(Function::log, {rest}));
+  }
+  return sum(terms);
+}
+
+// Factors that all monomials have, with the power of least magnitude.
+std::vector<Factor> TermPool::common_factors(const std::vector<Monomial>& monomials) const {
+  std::vector<Factor> common;
+  for (const Factor& f : monomials[0].factors) {
+    std::int32_t power = f.power;
+    bool everywhere = true;
+    for (const Monomial& m : monomials) {
+      const auto it = std::find_if(m.factors.begin(), m.factors.end(), [&](const Factor& g) { return g.term == f.term; });
+      if (it == m.factors.end() || (it->power > 0) != (power > 0)) {
+        everywhere = false;
+        break;
+      }
+      if (power > 0 ? it->power < power : it->power > power) power = it->power;
+    }
+    if (everywhere) common.push_back({f.term, power});
+  }
+  return common;
+}
+
 TermId TermPool::apply_inverse(TermId argument) {
   std::vector<Monomial> monomials = monomials_of(argument);
   if (monomials.empty()) {
@@ -148,21 +204,7 @@ TermId TermPool::apply_inverse(TermId argument) {
     }
     return poly(std::move(result));
   }
-  // Factors common to all terms.
-  std::vector<Factor> common;
-  for (const Factor& f : monomials[0].factors) {
-    std::int32_t power = f.power;
-    bool everywhere = true;
-    for (const Monomial& m : monomials) {
-      const auto it = std::find_if(m.factors.begin(), m.factors.end(), [&](const Factor& g) { return g.term == f.term; });
-      if (it == m.factors.end() || (it->power > 0) != (power > 0)) {
-        everywhere = false;
-        break;
-      }
-      if (power > 0 ? it->power < power : it->power > power) power = it->power;
-    }
-    if (everywhere) common.push_back({f.term, power});
-  }
+  const std::vector<Factor> common = common_factors(monomials);
   if (!common.empty()) {
     std::vector<Monomial> pulled{{Rational(1), {}}};
     for (const Factor& f : common) {
@@ -170,12 +212,7 @@ TermId TermPool::apply_inverse(TermId argument) {
       for (Monomial& m : pulled) multiply_factor(next, std::move(m), Factor{f.term, -f.power});
       pulled = std::move(next);
     }
-    for (Monomial& m : monomials) {
-      for (const Factor& c : common)
-        for (Factor& f : m.factors)
-          if (f.term == c.term) f.power -= c.power;
-      std::erase_if(m.factors, [](const Factor& f) { return f.power == 0; });
-    }
+    for (const Factor& c : common) divide_all(monomials, c);
     return mul(poly(std::move(pulled)), apply_inverse(poly(std::move(monomials))));
   }
   // Content, with a sign that instances of one pattern agree on: coefficients are added up by skeleton, and the

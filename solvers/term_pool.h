@@ -325,7 +325,9 @@ class TermPool {
   bool merge_index_values(std::vector<Monomial>& monomials);
   TermId apply_plain(Function function, const std::vector<TermId>& arguments);
   TermId apply_exp(TermId argument);
+  TermId apply_log(TermId argument);
   TermId apply_inverse(TermId argument);
+  std::vector<Factor> common_factors(const std::vector<Monomial>& monomials) const;
   TermId apply_sqrt(TermId argument);
   TermId apply_max(const std::vector<TermId>& arguments);
   bool is_positive_factor(TermId term) const;  // syntactically > 0: exp(..)

@@ -352,13 +352,8 @@ std::vector<Spelling> macro_spellings() {
                                adamw()};
   using Taken = Spelling::Taken;
   const std::map<std::string, Taken> partly = {
-      // A reference with the maximum subtracted gives the plan's raw exponentials no value to be recognised as.
-      {"softmax_without_maximum", Taken::coarse_plan},
-      {"attention_without_maximum", Taken::coarse_plan},
-      {"cross_entropy_without_maximum", Taken::neither},
-      {"softmax_by_log_sum_exp", Taken::fine_plan},
-      // Needs sum of squares expanded below a root.
-      {"layer_norm_by_moments", Taken::neither},
+      // That a mean of squares is at least the square of the mean is not known yet where the reference needs it.
+      {"layer_norm_by_moments", Taken::fine_plan},
       // Sigmoid has no law so far.
       {"silu_by_exponential", Taken::neither},
   };

@@ -19,6 +19,7 @@ class FunctionsTest : public ::testing::Test {
   }
   TermId number(std::int64_t num, std::int64_t den = 1) { return pool_.constant(Rational(num, den)); }
   TermId exp(TermId t) { return pool_.apply(Function::exp, {t}); }
+  TermId log(TermId t) { return pool_.apply(Function::log, {t}); }
   TermId sqrt(TermId t) { return pool_.apply(Function::sqrt, {t}); }
   TermId max(std::vector<TermId> t) { return pool_.apply(Function::max, std::move(t)); }
   TermId negate(TermId t) { return pool_.scale(t, Rational(-1)); }
@@ -137,6 +138,48 @@ TEST_F(FunctionsTest, ExpOfLogarithm) {
   EXPECT_TRUE(required(Obligation::Kind::nonzero, x_));
   EXPECT_TRUE(required(Obligation::Kind::nonnegative, x_));
   EXPECT_NE(exp(pool_.scale(pool_.apply(Function::log, {y_}), Rational(1, 2))), y_);
+}
+
+TEST_F(FunctionsTest, LogarithmOfAProductWithAnExponential) {
+  const TermId q = pool_.add(pool_.mul(x_, x_), number(1));
+  EXPECT_EQ(log(exp(x_)), x_);
+  EXPECT_TRUE(required(Obligation::Kind::finite, x_));
+  EXPECT_EQ(log(pool_.mul(exp(pool_.scale(y_, Rational(-2))), q)), pool_.sub(log(q), pool_.scale(y_, Rational(2))));
+  EXPECT_TRUE(required(Obligation::Kind::finite, y_));
+  EXPECT_TRUE(required(Obligation::Kind::nonnegative, q));
+  // exp(x) + exp(2x) = exp(x) (1 + exp(x))
+  EXPECT_EQ(log(pool_.add(exp(x_), pool_.mul(exp(x_), exp(x_)))), pool_.add(x_, log(pool_.add(number(1), exp(x_)))));
+  // A log-sum-exp is the same whatever is subtracted from the scores, unless that depends on the summation index.
+  const VarId j = pool_.named(VarKind::loop, "j", 8), k = pool_.named(VarKind::loop, "k", 6);
+  const TensorId scores = pool_.new_tensor({"s", {8, 6}, false, 0});
+  const TermId s = pool_.access(scores, {i_, pool_.index_var(k)});
+  const auto log_sum = [&](TermId body) { return log(pool_.reduce(Reduction::sum, {k}, exp(body))); };
+  EXPECT_EQ(pool_.add(log_sum(pool_.sub(s, y_)), y_), log_sum(s));
+  EXPECT_NE(pool_.add(log_sum(pool_.sub(s, y_)), x_), log_sum(s));
+  const TermId other = pool_.access(scores, {pool_.index_var(j), pool_.index_var(k)});
+  EXPECT_NE(pool_.add(log_sum(pool_.sub(s, other)), other), log_sum(s));
+}
+
+TEST_F(FunctionsTest, LogarithmOfWhatHasNoExponentialInCommon) {
+  EXPECT_TRUE(pool_.obligations().empty());
+  EXPECT_NE(log(pool_.mul(x_, y_)), pool_.add(log(x_), log(y_)));
+  EXPECT_NE(log(pool_.mul(x_, x_)), pool_.scale(log(x_), Rational(2)));  // x may be negative
+  EXPECT_NE(log(pool_.inverse(pool_.mul(x_, x_))), pool_.scale(log(x_), Rational(-2)));
+  EXPECT_NE(log(pool_.add(exp(x_), y_)), pool_.add(x_, log(y_)));
+  EXPECT_NE(log(pool_.add(exp(x_), exp(y_))), pool_.add(x_, y_));
+  EXPECT_NE(log(pool_.add(exp(x_), number(1))), x_);
+  EXPECT_NE(log(pool_.scale(exp(x_), Rational(-1))), x_);
+  EXPECT_NE(log(pool_.scale(exp(x_), Rational(2))), x_);
+  EXPECT_NE(log(exp(masked_)), masked_);  // exp(-inf) = 0 first, and log 0 is left alone
+  EXPECT_EQ(log(exp(masked_)), log(pool_.zero()));
+}
+
+TEST_F(FunctionsTest, LogarithmOfAReciprocal) {
+  EXPECT_EQ(log(pool_.inverse(x_)), negate(log(x_)));
+  EXPECT_TRUE(required(Obligation::Kind::nonnegative, x_));
+  EXPECT_TRUE(required(Obligation::Kind::nonzero, x_));
+  EXPECT_EQ(log(pool_.mul(exp(y_), pool_.inverse(x_))), pool_.sub(y_, log(x_)));
+  EXPECT_NE(log(pool_.inverse(pool_.mul(x_, y_))), negate(pool_.add(log(x_), log(y_))));
 }
 
 TEST_F(FunctionsTest, Maximum) {

@@ -95,6 +95,11 @@ TEST(TermFuzz, Functions) {
   fuzz(20'000, {true, false, false}, 20, [](TermGenerator& g) { return g.term(3); });
 }
 
+TEST(TermFuzz, Logarithms) {
+  for (const bool masks : {false, true})
+    fuzz(10'000, {true, false, masks}, 20, [](TermGenerator& g) { return g.logarithm(2); });
+}
+
 TEST(TermFuzz, MaskedFunctions) {
   fuzz(10'000, {true, false, true}, 20, [](TermGenerator& g) { return apply(Function::tanh, {g.term(2)}); });
 }

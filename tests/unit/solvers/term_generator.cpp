@@ -242,6 +242,31 @@ Term TermGenerator::positive(int depth) {
   }
 }
 
+// Of positive values with exponentials to take out, and of reciprocals.
+Term TermGenerator::logarithm(int depth) {
+  const auto exp = [](const Term& x) { return apply(Function::exp, {x}); };
+  const Term shift = exp(multiply({constant(random_.between(-2, 2)), factor()}));
+  switch (random_.between(0, 4)) {
+    case 0:
+      return apply(Function::log, {multiply({shift, positive(depth)})});
+    case 1:
+      return apply(Function::log, {add({multiply({shift, exp(factor())}), multiply({shift, shift, exp(factor())})})});
+    case 2:
+      return apply(Function::log, {multiply({shift, apply(Function::inverse, {positive(depth)})})});
+    case 3: {  // a row's maximum, or anything else that is subtracted from all of its scores
+      const Term maximum = factor();
+      const std::vector<VarId> bound = bind_some(2);
+      Term shifted = exp(add({shape_.masks ? masked_score() : factor(), multiply({constant(-1), maximum})}));
+      if (random_.chance(30)) shifted = multiply({guard(), shifted});
+      for (std::size_t i = 0; i < bound.size(); ++i) unbind();
+      const Term log = apply(Function::log, {reduce(Reduction::sum, bound, shifted)});
+      return random_.chance(50) ? add({log, maximum}) : exp(multiply({constant(-1), log}));
+    }
+    default:
+      return apply(Function::log, {positive(depth)});
+  }
+}
+
 Term TermGenerator::function(int depth) {
   switch (random_.between(0, 13)) {
     case 0:
