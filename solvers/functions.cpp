@@ -5,7 +5,10 @@
 //   log(exp(y) q) = y + log q for a factor exp(y) common to all terms   (y finite, q >= 0, recorded; log 0 = -inf)
 //   log(q^-1) = -log q                                                  (q > 0, recorded)
 //   1/(f q) = 1/f 1/q for a factor f common to all terms; 1/exp(x) = exp(x)^-1
-//   sqrt(c x) = sqrt(c) sqrt(x) for a rational square c > 0; rsqrt(x) = sqrt(x)^-1; sqrt(x)^2 = x (recorded)
+//   1/(f/g + h) = g/(f + g h)                                           (g != 0, recorded; g = exp(x): x finite)
+//   1/(c + c exp(x)) = 1/c sigmoid(-x)                                  (x finite, recorded)
+//   sqrt(c x) = d sqrt(c/d^2 x) for a rational d > 0 such that c/d^2 is an integer without square factors
+//   rsqrt(x) = sqrt(x)^-1; sqrt(x)^2 = x (recorded)
 //   max is associative, commutative, idempotent; -inf is its unit (not +inf, nor a product with -inf)
 // The inverse is total with 1/0 left uninterpreted: x * 1/x = 1 is only used with the obligation x != 0.
 #include <algorithm>
@@ -27,8 +30,27 @@ std::optional<std::int64_t> integer_sqrt(std::int64_t x) {
   return r * r == x ? std::optional(r) : std::nullopt;
 }
 
-std::optional<Rational> rational_sqrt(Rational x) {
-  const auto num = integer_sqrt(x.num), den = integer_sqrt(x.den);
+constexpr std::size_t kMaxDenominators = 4;  // multiplied out of a sum
+constexpr std::int64_t kMaxFactored = std::int64_t{1} << 31;
+
+// The greatest d such that d^2 divides x, for 0 < x <= kMaxFactored.
+std::int64_t square_divisor(std::int64_t x) {
+  std::int64_t divisor = 1;
+  for (std::int64_t p = 2; p * p * p <= kMaxFactored && p <= x / p; ++p) {
+    while (x % (p * p) == 0) {
+      x /= p * p;
+      divisor *= p;
+    }
+    if (x % p == 0) x /= p;
+  }
+  return divisor * integer_sqrt(x).value_or(1);  // at most two primes are left
+}
+
+// d > 0 such that c/d^2 is an integer without square factors, for c > 0. Of numbers beyond kMaxFactored only squares are
+// known, so that no product leaves 64 bits.
+std::optional<Rational> root_part(Rational c) {
+  if (c.num <= kMaxFactored / c.den) return Rational(square_divisor(c.num * c.den), c.den);
+  const auto num = integer_sqrt(c.num), den = integer_sqrt(c.den);
   if (!num || !den) return std::nullopt;
   return Rational(*num, *den);
 }
@@ -189,6 +211,35 @@ std::vector<Factor> TermPool::common_factors(const std::vector<Monomial>& monomi
   return common;
 }
 
+// Factors with a negative power in some of the monomials, with the lowest one.
+std::vector<Factor> TermPool::denominators(const std::vector<Monomial>& monomials) const {
+  std::vector<Factor> result;
+  for (const Monomial& m : monomials) {
+    for (const Factor& f : m.factors) {
+      if (f.power > 0) continue;
+      const auto it = std::find_if(result.begin(), result.end(), [&](const Factor& g) { return g.term == f.term; });
+      if (it == result.end()) result.push_back(f);
+      else it->power = std::min(it->power, f.power);
+    }
+  }
+  return result;
+}
+
+// Of c + c exp(x).
+std::optional<TermId> TermPool::inverse_as_sigmoid(const std::vector<Monomial>& monomials) {
+  if (monomials.size() != 2 || !(monomials[0].coefficient == monomials[1].coefficient)) return std::nullopt;
+  const std::vector<Factor>& factors = monomials[monomials[0].factors.empty() ? 1 : 0].factors;
+  if (factors.size() != monomials[0].factors.size() + monomials[1].factors.size()) return std::nullopt;
+  std::vector<TermId> exponent;
+  for (const Factor& f : factors) {
+    if (!is_positive_factor(f.term)) return std::nullopt;
+    exponent.push_back(scale(node(f.term).arguments[0], Rational(-f.power)));
+  }
+  const TermId argument = sum(exponent);
+  require(Obligation::Kind::finite, argument);
+  return scale(raw_apply(Function::sigmoid, {argument}), ir::inverse(monomials[0].coefficient));
+}
+
 TermId TermPool::apply_inverse(TermId argument) {
   std::vector<Monomial> monomials = monomials_of(argument);
   if (monomials.empty()) {
@@ -204,6 +255,7 @@ TermId TermPool::apply_inverse(TermId argument) {
     }
     return poly(std::move(result));
   }
+  if (const auto sigmoid = inverse_as_sigmoid(monomials)) return *sigmoid;
   const std::vector<Factor> common = common_factors(monomials);
   if (!common.empty()) {
     std::vector<Monomial> pulled{{Rational(1), {}}};
@@ -214,6 +266,16 @@ TermId TermPool::apply_inverse(TermId argument) {
     }
     for (const Factor& c : common) divide_all(monomials, c);
     return mul(poly(std::move(pulled)), apply_inverse(poly(std::move(monomials))));
+  }
+  if (const std::vector<Factor> below = denominators(monomials); !below.empty() && below.size() <= kMaxDenominators) {
+    std::vector<Monomial> above{{Rational(1), {}}};
+    for (const Factor& f : below)
+      for (std::vector<Monomial>* terms : {&above, &monomials}) {
+        std::vector<Monomial> next;
+        for (Monomial& m : *terms) multiply_factor(next, std::move(m), Factor{f.term, -f.power});
+        *terms = std::move(next);
+      }
+    return mul(poly(std::move(above)), apply_inverse(poly(std::move(monomials))));
   }
   // Content, with a sign that instances of one pattern agree on: coefficients are added up by skeleton, and the
   // smallest skeleton with a sum other than 0 decides. The common factors are gone by now, so that 1/(f q) is 1/f
@@ -240,7 +302,7 @@ TermId TermPool::apply_inverse(TermId argument) {
 TermId TermPool::apply_sqrt(TermId argument) {
   std::vector<Monomial> monomials = monomials_of(argument);
   if (monomials.empty()) return zero_;
-  if (const auto content = rational_sqrt(content_of(monomials)); content && !content->is_one()) {
+  if (const auto content = root_part(content_of(monomials)); content && !content->is_one()) {
     for (Monomial& m : monomials) m.coefficient = m.coefficient * ir::inverse(*content * *content);
     const TermId rest = poly(std::move(monomials));
     return scale(rest == one_ ? one_ : raw_apply(Function::sqrt, {rest}), *content);

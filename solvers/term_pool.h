@@ -327,7 +327,9 @@ class TermPool {
   TermId apply_exp(TermId argument);
   TermId apply_log(TermId argument);
   TermId apply_inverse(TermId argument);
+  std::optional<TermId> inverse_as_sigmoid(const std::vector<Monomial>& monomials);
   std::vector<Factor> common_factors(const std::vector<Monomial>& monomials) const;
+  std::vector<Factor> denominators(const std::vector<Monomial>& monomials) const;
   TermId apply_sqrt(TermId argument);
   TermId apply_max(const std::vector<TermId>& arguments);
   bool is_positive_factor(TermId term) const;  // syntactically > 0: exp(..)

@@ -121,6 +121,51 @@ TEST_F(FunctionsTest, Roots) {
   EXPECT_TRUE(required(Obligation::Kind::nonnegative, sum));
 }
 
+TEST_F(FunctionsTest, RootOfAMultiple) {
+  EXPECT_EQ(sqrt(pool_.scale(x_, Rational(18))), pool_.scale(sqrt(pool_.scale(x_, Rational(2))), Rational(3)));
+  EXPECT_EQ(sqrt(pool_.scale(x_, Rational(1, 2))), pool_.scale(sqrt(pool_.scale(x_, Rational(2))), Rational(1, 2)));
+  EXPECT_EQ(sqrt(pool_.scale(x_, Rational(5, 12))), pool_.scale(sqrt(pool_.scale(x_, Rational(15))), Rational(1, 6)));
+  EXPECT_EQ(sqrt(pool_.scale(x_, Rational(std::int64_t{1'000'003} * 1009))), pool_.apply(Function::sqrt, {pool_.scale(x_, Rational(std::int64_t{1'000'003} * 1009))}));
+  EXPECT_EQ(sqrt(pool_.scale(x_, Rational(2 * 1021 * 1021))), pool_.scale(sqrt(pool_.scale(x_, Rational(2))), Rational(1021)));
+  EXPECT_NE(sqrt(pool_.scale(x_, Rational(18))), pool_.scale(sqrt(x_), Rational(3)));
+  EXPECT_NE(sqrt(pool_.scale(x_, Rational(-18))), pool_.scale(sqrt(pool_.scale(x_, Rational(2))), Rational(3)));
+  // Against the definition, for all small numbers.
+  for (std::int64_t num = 1; num <= 60; ++num)
+    for (std::int64_t den = 1; den <= 60; ++den) {
+      const TermId square = pool_.mul(sqrt(number(num, den)), sqrt(number(num, den)));
+      EXPECT_EQ(square, number(num, den));
+      for (std::int64_t k = 2; k <= 7; ++k)
+        EXPECT_EQ(sqrt(number(num * k * k, den)), pool_.scale(sqrt(number(num, den)), Rational(k)));
+    }
+}
+
+TEST_F(FunctionsTest, InverseOfAFractionPlusSomething) {
+  const TermId z = pool_.access(pool_.new_tensor({"z", {}, false, 0}), {});
+  const TermId ratio = pool_.mul(y_, pool_.inverse(z));
+  EXPECT_EQ(pool_.inverse(pool_.sub(ratio, pool_.one())), pool_.mul(z, pool_.inverse(pool_.sub(y_, z))));
+  EXPECT_TRUE(required(Obligation::Kind::nonzero, z));
+  EXPECT_EQ(pool_.inverse(pool_.add(pool_.mul(x_, exp(negate(y_))), pool_.one())),
+            pool_.mul(exp(y_), pool_.inverse(pool_.add(x_, exp(y_)))));
+  EXPECT_TRUE(required(Obligation::Kind::finite, y_));
+  EXPECT_EQ(pool_.inverse(pool_.add(pool_.mul(x_, pool_.inverse(sqrt(z))), pool_.one())),
+            pool_.mul(sqrt(z), pool_.inverse(pool_.add(x_, sqrt(z)))));
+  EXPECT_NE(pool_.inverse(pool_.sub(ratio, pool_.one())), pool_.inverse(pool_.sub(y_, z)));
+  EXPECT_NE(pool_.inverse(pool_.sub(ratio, pool_.one())), pool_.mul(z, pool_.inverse(pool_.sub(y_, pool_.one()))));
+}
+
+TEST_F(FunctionsTest, SigmoidByExponentials) {
+  const auto sigmoid = [&](TermId t) { return pool_.apply(Function::sigmoid, {t}); };
+  EXPECT_EQ(pool_.inverse(pool_.add(pool_.one(), exp(negate(x_)))), sigmoid(x_));
+  EXPECT_TRUE(required(Obligation::Kind::finite, x_));
+  EXPECT_EQ(pool_.inverse(pool_.add(number(2), pool_.scale(exp(pool_.sub(y_, x_)), Rational(2)))), pool_.scale(sigmoid(pool_.sub(x_, y_)), Rational(1, 2)));
+  for (const TermId other : {pool_.inverse(pool_.add(pool_.one(), exp(x_))), pool_.inverse(pool_.add(number(2), exp(negate(x_)))),
+                             pool_.inverse(pool_.sub(pool_.one(), exp(negate(x_)))), pool_.inverse(pool_.add(y_, exp(negate(x_)))),
+                             pool_.inverse(pool_.add(pool_.one(), pool_.mul(y_, exp(negate(x_))))),
+                             pool_.inverse(pool_.add(exp(x_), exp(negate(x_)))),
+                             pool_.inverse(pool_.sum({pool_.one(), exp(negate(x_)), exp(y_)}))})
+    EXPECT_NE(other, sigmoid(x_));
+}
+
 TEST_F(FunctionsTest, Powers) {
   const auto power = [&](TermId base, Rational exponent) {
     return pool_.apply(Function::power, {base, pool_.constant(exponent)});

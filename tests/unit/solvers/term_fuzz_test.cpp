@@ -100,6 +100,10 @@ TEST(TermFuzz, Logarithms) {
     fuzz(10'000, {true, false, masks}, 20, [](TermGenerator& g) { return g.logarithm(2); });
 }
 
+TEST(TermFuzz, Reciprocals) {
+  fuzz(10'000, {true, false, false}, 20, [](TermGenerator& g) { return g.reciprocal(2); });
+}
+
 TEST(TermFuzz, MaskedFunctions) {
   fuzz(10'000, {true, false, true}, 20, [](TermGenerator& g) { return apply(Function::tanh, {g.term(2)}); });
 }

@@ -267,6 +267,32 @@ Term TermGenerator::logarithm(int depth) {
   }
 }
 
+// Of sums with fractions, and of constants and exponentials.
+Term TermGenerator::reciprocal(int depth) {
+  const auto exp = [](const Term& x) { return apply(Function::exp, {x}); };
+  const auto below = [&]() -> Term {
+    switch (random_.between(0, 3)) {
+      case 0:
+        return apply(Function::inverse, {factor()});
+      case 1:
+        return exp(multiply({constant(random_.between(-2, 2)), factor()}));
+      case 2:
+        return apply(Function::inverse, {apply(Function::sqrt, {positive(depth)})});
+      default:
+        return apply(Function::inverse, {multiply({factor(), factor()})});
+    }
+  };
+  const Rational c(random_.between(1, 2));
+  switch (random_.between(0, 2)) {
+    case 0:
+      return apply(Function::inverse, {add({constant(c), multiply({constant(random_.chance(80) ? c : -c), exp(factor()), exp(factor())})})});
+    case 1:
+      return apply(Function::inverse, {add({multiply({factor(), below()}), multiply({constant(c), below()}), constant(random_.between(-1, 1))})});
+    default:
+      return apply(Function::sqrt, {multiply({constant(Rational(random_.between(1, 60), random_.between(1, 60))), positive(depth)})});
+  }
+}
+
 Term TermGenerator::function(int depth) {
   switch (random_.between(0, 13)) {
     case 0:

@@ -28,6 +28,7 @@ class TermGenerator {
   Term chunks();           // adjacent or nearly adjacent sums of one body
   Term maximum();          // a max reduction, perhaps masked
   Term logarithm(int depth);  // of exponentials, sums of them and reciprocals
+  Term reciprocal(int depth);  // of sums with fractions and exponentials
   Term factor();           // an access with digit, linear and quotient indices
 
   VarId bind(std::int64_t extent);  // a new variable in scope; the innermost unbind() removes it
