@@ -1,5 +1,4 @@
 // Macro ops against core ops, written the way implementations do and not the way lowering/unfold does.
-#include <map>
 #include <ostream>
 
 #include "granularity/spellings.h"
@@ -342,24 +341,14 @@ void PrintTo(const Spelling& spelling, std::ostream* out) {
 }
 
 std::vector<Spelling> macro_spellings() {
-  std::vector<Spelling> all = {softmax(),       softmax_in_two_passes(),
-                               rms_norm(),      rms_norm_by_contraction(),
-                               layer_norm(),    layer_norm_by_moments(),
-                               silu(),          swiglu(),
-                               gelu(),          rope(),
-                               attention(true), attention(false),
-                               cross_entropy(), cross_entropy_without_maximum(),
-                               adamw()};
-  using Taken = Spelling::Taken;
-  const std::map<std::string, Taken> partly = {
-      // That a mean of squares is at least the square of the mean is not known yet where the reference needs it.
-      {"layer_norm_by_moments", Taken::fine_plan},
-      // Sigmoid has no law so far.
-      {"silu_by_exponential", Taken::neither},
-  };
-  for (Spelling& spelling : all)
-    if (const auto found = partly.find(spelling.name); found != partly.end()) spelling.taken = found->second;
-  return all;
+  return {softmax(),       softmax_in_two_passes(),
+          rms_norm(),      rms_norm_by_contraction(),
+          layer_norm(),    layer_norm_by_moments(),
+          silu(),          swiglu(),
+          gelu(),          rope(),
+          attention(true), attention(false),
+          cross_entropy(), cross_entropy_without_maximum(),
+          adamw()};
 }
 
 }  // namespace shardproof::granularity

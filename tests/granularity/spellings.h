@@ -34,9 +34,6 @@ struct Spelling {
   std::vector<Operand> operands;
   std::vector<std::string> results;  // placements
   Make coarse, fine, wrong;
-  // Whether the prover takes the fine form as a plan of the coarse one, and the reverse, or that is beyond it so far.
-  enum class Taken : std::uint8_t { both, fine_plan, coarse_plan, neither };
-  Taken taken = Taken::both;
 };
 void PrintTo(const Spelling& spelling, std::ostream* out);  // for GoogleTest
 
