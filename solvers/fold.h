@@ -88,6 +88,7 @@ class Folder {
   TermId fold_pieces(TermId term);
   TermId refold_sums(TermId term);
   TermId fold_distributed(TermId term);
+  TermId join_running_sums(TermId term);
   TermId roll(TermId term);
   std::optional<TermId> roll_two(TermId a, TermId b);
   std::optional<TermId> between(TermId a, TermId b, IndexId t);

@@ -150,7 +150,8 @@ std::optional<TermId> Folder::fold_spread(TermId term) {
 }
 
 TermId Folder::fold_cancelling(TermId term) {
-  const TermId folded = fold(term);
+  TermId folded = fold(term);
+  if (const TermId joined = join_running_sums(folded); joined != folded) folded = fold(joined);
   return is_folded(folded) ? folded : fold_spread(folded).value_or(folded);
 }
 

@@ -110,6 +110,51 @@ std::optional<TermId> TermPool::extend_sum(TermId total, TermId next) {
   return std::nullopt;
 }
 
+// Law: where 0 <= c and c + L <= N, the sum over v in [0, N) of F(v) is that of [v < c] F(v) over the same range plus that
+// of F(c + w) over w in [0, L), if F(v) = 0 for all v >= c + L. F is guessed from the second sum; that it gives both sums
+// and vanishes beyond them is checked by normalising. Running sums over shards come together like this.
+std::optional<TermId> TermPool::continue_sum(TermId before, TermId window) {
+  const auto is_sum = [&](TermId t) { return node(t).kind == TermKind::reduce && node(t).reduction == Reduction::sum && node(t).bound.size() == 1; };
+  // Guards on what is free may stand outside the first sum: it is compared as a whole.
+  TermId inner;
+  for (const Monomial& m : monomials_of(before))
+    for (const Factor& f : m.factors)
+      if (is_sum(f.term)) inner = f.term;
+  if (!inner.valid() || !is_sum(window)) return std::nullopt;
+  FreshScope scope(*this);
+  std::vector<VarId> variables;
+  const std::vector<Monomial> first = monomials_of(open(inner, scope, variables));
+  const TermId second = open(window, scope, variables);
+  const VarId old = variables[0], w = variables[1];
+  const std::int64_t length = var(w).extent;
+  for (const Factor& f : first[0].factors) {
+    if (!is_guard(f.term)) continue;
+    const TermNode guard = node(f.term);
+    std::int64_t k = 0;
+    for (const auto& [a, coefficient] : index(guard.form).terms)
+      if (atom(a).kind == AtomKind::variable && atom(a).var == old) k = coefficient;
+    const std::int64_t bound = k == 1 ? guard.hi : guard.lo;
+    if ((k != 1 && k != -1) || bound == kUnbounded || bound == -kUnbounded) continue;
+    // old + rest <= hi, or -old + rest >= lo, up to c - 1.
+    const IndexId rest = index_linear(guard.form, 1, index_var(old), -k);
+    const IndexId c = index_scale(rest, -k, ir::checked_add(ir::checked_mul(k, bound), 1));
+    if (contains(index(c).free, old) || index(c).lo < 0) continue;
+    const VarId v = scope.fresh(std::max(var(old).extent, ir::checked_add(index(c).hi, length)));
+    const IndexId place = index_sub(index_var(v), c);
+    Substitution widen, narrow;
+    widen.set(w, place);
+    narrow.set(v, index_add(c, index_var(w)));
+    const TermId open_ended = substitute(second, widen);
+    for (const TermId whole : {open_ended, mul(open_ended, range(place, -kUnbounded, length - 1))}) {
+      if (mul(whole, range(place, length, kUnbounded)) != zero_) continue;
+      if (substitute(whole, narrow) != second) continue;
+      if (reduce(Reduction::sum, {v}, mul(whole, range(place, -kUnbounded, -1))) != before) continue;
+      return reduce(Reduction::sum, {v}, whole);
+    }
+  }
+  return std::nullopt;
+}
+
 bool TermPool::merge_sums(std::vector<Monomial>& monomials) {
   std::map<std::tuple<std::int64_t, std::int64_t, std::uint64_t, std::size_t, std::vector<Factor>>, std::vector<SumPiece>> groups;
   for (std::size_t i = 0; i < monomials.size(); ++i) {

@@ -255,6 +255,8 @@ class TermPool {
   // sum, if next is the instance of total's summand after the last or before the first. Nothing if not.
   std::optional<TermId> sum_of_two(TermId body, VarId t, TermId first, TermId second);
   std::optional<TermId> extend_sum(TermId total, TermId next);
+  // A sum over the places before c plus one over the L places from c on, as one sum over both (c may be symbolic).
+  std::optional<TermId> continue_sum(TermId before, TermId window);
   // Replaces the bound variables of a reduction by fresh ones of `scope` and returns the body.
   class FreshScope;
   TermId open(TermId reduction, FreshScope& scope, std::vector<VarId>& vars);
@@ -336,6 +338,7 @@ class TermPool {
   TermId seal(Reduction op, std::vector<VarId> vars, TermId body);
   void collect_forms(TermId term, std::vector<IndexId>& forms) const;
   std::size_t count_digit_atoms(TermId term, const std::vector<VarId>& vars) const;
+  bool guarded_alone(TermId term, VarId a, VarId b) const;
   bool merge_variables(std::vector<VarId>& vars, TermId& body, FreshScope& scope);
   bool find_digit_split(TermId body, const std::vector<VarId>& vars, VarId& var, std::int64_t& digit) const;
   bool static_range(const TermNode& guard, VarId var, std::int64_t& lo, std::int64_t& hi);
