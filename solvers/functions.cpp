@@ -9,7 +9,8 @@
 //   1/(c + c exp(x)) = 1/c sigmoid(-x)                                  (x finite, recorded)
 //   sqrt(c x) = d sqrt(c/d^2 x) for a rational d > 0 such that c/d^2 is an integer without square factors
 //   rsqrt(x) = sqrt(x)^-1; sqrt(x)^2 = x (recorded)
-//   max is associative, commutative, idempotent; -inf is its unit (not +inf, nor a product with -inf)
+//   max is associative, commutative, idempotent; -inf is its unit (not +inf, nor a product with -inf); two maxima over
+//   adjacent ranges are one (merge_sums.cpp)
 // The inverse is total with 1/0 left uninterpreted: x * 1/x = 1 is only used with the obligation x != 0.
 #include <algorithm>
 #include <cmath>
@@ -326,6 +327,7 @@ TermId TermPool::apply_max(const std::vector<TermId>& arguments) {
     else if (const auto c = as_constant(a)) constants = !constants || compare(*constants, *c) < 0 ? *c : *constants;
     else flat.push_back(a);
   }
+  merge_maxima(flat);
   if (constants) flat.push_back(constant(*constants));
   std::sort(flat.begin(), flat.end());
   flat.erase(std::unique(flat.begin(), flat.end()), flat.end());

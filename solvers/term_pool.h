@@ -323,7 +323,8 @@ class TermPool {
   std::vector<Monomial> multiply(const Monomial& a, const Monomial& b);
   bool merge_adjacent(std::vector<Monomial>& monomials);
   bool merge_sums(std::vector<Monomial>& monomials);
-  TermId join_sums(TermId a, std::size_t p, TermId b, std::size_t q);
+  TermId join_reductions(TermId a, std::size_t p, TermId b, std::size_t q);
+  void merge_maxima(std::vector<TermId>& arguments);
   bool merge_index_values(std::vector<Monomial>& monomials);
   TermId apply_plain(Function function, const std::vector<TermId>& arguments);
   TermId apply_exp(TermId argument);

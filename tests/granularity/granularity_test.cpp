@@ -63,6 +63,17 @@ const auto name_of = [](const testing::TestParamInfo<Spelling>& test) { return t
 INSTANTIATE_TEST_SUITE_P(Macros, Granularity, testing::ValuesIn(macro_spellings()), name_of);
 INSTANTIATE_TEST_SUITE_P(Products, Granularity, testing::ValuesIn(product_spellings()), name_of);
 
+// One direction only: a reference in chunks would have values of chunks, which a plan that does not cut has none of.
+TEST(OnlineSoftmax, InChunks) {
+  for (const std::int64_t chunks : {2, 4, 8})
+    for (const bool running : {false, true}) {
+      const Spelling spelling = attention_in_chunks(chunks, running);
+      const Report report = prove(document(spelling, spelling.coarse, spelling.fine));
+      EXPECT_EQ(report.verdict, Verdict::equivalent) << chunks << (running ? " running: " : ": ") << told(report);
+      expect_refused(prove(document(spelling, spelling.coarse, spelling.wrong)));
+    }
+}
+
 // Whole training steps with the macros of one side replaced by core ops.
 TEST(WholeStep, WithOneSideInCoreOps) {
   for (const mutations::Subject& subject : mutations::base_plans()) {

@@ -38,6 +38,9 @@ struct Spelling {
 void PrintTo(const Spelling& spelling, std::ostream* out);  // for GoogleTest
 
 std::vector<Spelling> macro_spellings();    // macro ops against core ops
+// Keys and values in chunks, each with a maximum of its own, brought together at the end or one after the other as flash
+// attention and rings of ranks do.
+Spelling attention_in_chunks(std::int64_t chunks, bool running);
 std::vector<Spelling> product_spellings();  // fused and separate products and sums
 
 }  // namespace shardproof::granularity

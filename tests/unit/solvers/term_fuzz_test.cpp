@@ -116,6 +116,10 @@ TEST(ReductionFuzz, AdjacentSums) {
   fuzz(4'000, {}, 8, [](TermGenerator& g) { return g.chunks(); });
 }
 
+TEST(ReductionFuzz, AdjacentMaxima) {
+  fuzz(4'000, {}, 8, [](TermGenerator& g) { return g.chunks(Reduction::max); });
+}
+
 TEST(ReductionFuzz, Maxima) {
   fuzz(10'000, {}, 8, [](TermGenerator& g) { return g.maximum(); });
 }

@@ -170,7 +170,7 @@ Term TermGenerator::sum() {
   return reduce(Reduction::sum, bound, add(std::move(terms)));
 }
 
-Term TermGenerator::chunks() {
+Term TermGenerator::chunks(Reduction op) {
   // One body over a long variable, cut into pieces; now and then a piece is shifted, doubled or left out.
   const std::int64_t extent = random_.between(4, 12);
   const VarId whole = bind(extent);
@@ -192,11 +192,12 @@ Term TermGenerator::chunks() {
     std::vector<VarId> bound{v};
     if (two) bound.insert(random_.chance(50) ? bound.begin() : bound.end(), other);
     if (!random_.chance(5))
-      pieces.push_back(multiply({constant(random_.chance(5) ? 2 : 1), reduce(Reduction::sum, bound, piece)}));
+      pieces.push_back(multiply({constant(random_.chance(5) ? 2 : 1), reduce(op, bound, piece)}));
     from += size;
   }
   for (std::size_t i = pieces.size(); i > 1; --i)
     std::swap(pieces[i - 1], pieces[static_cast<std::size_t>(random_.between(0, static_cast<std::int64_t>(i) - 1))]);
+  if (op == Reduction::max) return pieces.empty() ? constant(1) : apply(Function::max, std::move(pieces));
   return multiply({random_.chance(50) ? constant(3) : factor(), add(std::move(pieces))});
 }
 
