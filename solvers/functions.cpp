@@ -7,7 +7,8 @@
 //   1/(f q) = 1/f 1/q for a factor f common to all terms; 1/exp(x) = exp(x)^-1
 //   1/(f/g + h) = g/(f + g h)                                           (g != 0, recorded; g = exp(x): x finite)
 //   1/(c + c exp(x)) = 1/c sigmoid(-x)                                  (x finite, recorded)
-//   sqrt(c x) = d sqrt(c/d^2 x) for a rational d > 0 such that c/d^2 is an integer without square factors
+//   sqrt(c x) = d sqrt(c/d^2 x) for a rational d > 0 such that c/d^2 is an integer without square factors; of a sum,
+//   where c is a square
 //   rsqrt(x) = sqrt(x)^-1; sqrt(x)^2 = x (recorded)
 //   max is associative, commutative, idempotent; -inf is its unit (not +inf, nor a product with -inf); two maxima over
 //   adjacent ranges are one (merge_sums.cpp)
@@ -47,13 +48,18 @@ std::int64_t square_divisor(std::int64_t x) {
   return divisor * integer_sqrt(x).value_or(1);  // at most two primes are left
 }
 
+// The root of c > 0, if that is rational.
+std::optional<Rational> rational_sqrt(Rational c) {
+  const auto num = integer_sqrt(c.num), den = integer_sqrt(c.den);
+  if (!num || !den) return std::nullopt;
+  return Rational(*num, *den);
+}
+
 // d > 0 such that c/d^2 is an integer without square factors, for c > 0. Of numbers beyond kMaxFactored only squares are
 // known, so that no product leaves 64 bits.
 std::optional<Rational> root_part(Rational c) {
   if (c.num <= kMaxFactored / c.den) return Rational(square_divisor(c.num * c.den), c.den);
-  const auto num = integer_sqrt(c.num), den = integer_sqrt(c.den);
-  if (!num || !den) return std::nullopt;
-  return Rational(*num, *den);
+  return rational_sqrt(c);
 }
 
 // Greatest rational c > 0 such that all coefficients are integer multiples of c.
@@ -303,7 +309,9 @@ TermId TermPool::apply_inverse(TermId argument) {
 TermId TermPool::apply_sqrt(TermId argument) {
   std::vector<Monomial> monomials = monomials_of(argument);
   if (monomials.empty()) return zero_;
-  if (const auto content = root_part(content_of(monomials)); content && !content->is_one()) {
+  // Of a sum only squares are taken out: its coefficients stay as they are written (0.95 v + 0.05 g^2).
+  const Rational whole = content_of(monomials);
+  if (const auto content = monomials.size() == 1 ? root_part(whole) : rational_sqrt(whole); content && !content->is_one()) {
     for (Monomial& m : monomials) m.coefficient = m.coefficient * ir::inverse(*content * *content);
     const TermId rest = poly(std::move(monomials));
     return scale(rest == one_ ? one_ : raw_apply(Function::sqrt, {rest}), *content);
