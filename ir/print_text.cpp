@@ -211,7 +211,10 @@ std::string TextPrinter::binding_text(const Binding& binding) const {
 
 void TextPrinter::print() {
   const Plan& plan = document_.plan;
-  out_ << "plan " << (plan.name.empty() ? "(no name)" : plan.name) << "\n";
+  // A name is free text: a line break in it must not look like a line of this output.
+  std::string name = plan.name.empty() ? "(no name)" : plan.name;
+  std::replace_if(name.begin(), name.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
+  out_ << "plan " << name << "\n";
   for (const Mesh& mesh : plan.meshes) {
     out_ << "mesh " << mesh.name << ": "
          << joined(

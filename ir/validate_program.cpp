@@ -252,6 +252,8 @@ void ProgramChecker::check_lifetimes(const Instruction& instruction, int depth) 
     if (depth_[index] < depth) problem = "is released in each iteration of a loop, and defined outside it";
     const auto reader = reading_.find(id.index);
     if (reader != reading_.end()) problem = "is released before the `wait` for " + backticked(name(reader->second->outputs.front()));
+    if (std::any_of(reading_.begin(), reading_.end(), [&](const auto& entry) { return entry.second->outputs.front() == id; }))
+      problem = "is released before its own `wait`";
     if (!problem.empty())
       problems_.error("SP0403", "use-after-release", "value " + backticked(name(id)) + " " + problem, instruction.span,
                       "a `release` after the last use", "an earlier one");

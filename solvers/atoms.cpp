@@ -72,6 +72,7 @@ std::optional<TermId> AtomTable::accept(TermId term, std::size_t variant_index, 
   }
   for (std::size_t d = 0; d < shape.size(); ++d)
     if (!in_range(indices[d], shape[d], guards)) return std::nullopt;
+  for (const Obligation& o : variant.conditions) pool_.require(o.kind, o.term);
   ++accepted_;
   return pool_.scale(pool_.access(variant.tensor, indices), variant.factor);
 }
@@ -84,6 +85,37 @@ bool AtomTable::has_reduction(TensorId tensor) const {
 TermId AtomTable::unfold(TermId term, const std::function<bool(TensorId)>& select) {
   std::unordered_map<std::int32_t, TermId> memo;
   return unfold_term(term, [&](TensorId t) { return has_definition(t) && select(t) ? definition(t) : TermId{}; }, memo);
+}
+
+std::optional<TermId> AtomTable::unfold_levels(TermId term, const std::function<bool(TensorId)>& select, int levels, std::int32_t size) {
+  TermId current = term;
+  for (int level = 0; level < levels; ++level) {
+    const TermId next = unfold(current, select);
+    if (next == current) break;
+    if (pool_.node(next).size > size) return std::nullopt;
+    current = next;
+  }
+  return current == term ? std::nullopt : std::optional(current);
+}
+
+std::optional<AtomTable::Unfolded> AtomTable::unfold_definition(TensorId tensor, const std::function<bool(TensorId)>& select, int levels,
+                                                                std::int32_t size) {
+  const std::vector<Obligation> others = pool_.take_obligations();
+  const auto put_back = [&] {
+    std::vector<Obligation> own = pool_.take_obligations();
+    for (const Obligation& o : others) pool_.require(o.kind, o.term);
+    return own;
+  };
+  std::optional<TermId> term;
+  try {
+    term = unfold_levels(definition(tensor), select, levels, size);
+  } catch (...) {
+    put_back();
+    throw;
+  }
+  std::vector<Obligation> conditions = put_back();
+  if (!term) return std::nullopt;
+  return Unfolded{*term, std::move(conditions)};
 }
 
 TermId AtomTable::expand(TermId term) {

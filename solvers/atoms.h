@@ -22,13 +22,15 @@ using RangeOracle = std::function<bool(IndexId e, std::int64_t lo, std::int64_t 
 
 inline constexpr std::int32_t kExpansionSize = 160;  // nodes
 
-// pattern(y) == factor * t[y] for all y in t's shape: the definition itself (factor 1), or the definition
-// with some atoms unfolded and its rational content divided out.
+// pattern(y) == factor * t[y] for all y in t's shape, if the conditions hold for all y: the definition itself (factor 1,
+// no condition), or the definition with some atoms unfolded and its rational content divided out. The conditions are
+// what normalising the unfolded definition recorded, unless that counts as recorded for the whole run.
 struct Variant {
   TensorId tensor;
   TermId pattern;   // over pattern variables
   Rational factor;  // non-zero
   TermId key;       // what terms are matched with to propose an instance: the pattern or one of its pieces
+  std::vector<Obligation> conditions = {};
 };
 
 class AtomTable {
@@ -60,6 +62,16 @@ class AtomTable {
   // Replaces accesses to atoms for which `select` holds by their definitions, one level. Exact: an access outside
   // the shape can only occur multiplied by a guard that is then 0.
   TermId unfold(TermId term, const std::function<bool(TensorId)>& select);
+
+  // The same again and again, up to `levels` times; nothing if that changes nothing or gives more than `size` nodes.
+  std::optional<TermId> unfold_levels(TermId term, const std::function<bool(TensorId)>& select, int levels, std::int32_t size);
+  // A definition unfolded like that, and what the rewrites in it required. That is not recorded as required by the run:
+  // it matters only where the result is used.
+  struct Unfolded {
+    TermId term;
+    std::vector<Obligation> conditions;
+  };
+  std::optional<Unfolded> unfold_definition(TensorId tensor, const std::function<bool(TensorId)>& select, int levels, std::int32_t size);
 
   // Replaces all accesses to elementwise atoms by their definitions, and those in there in turn, down to anchors:
   // contractions, scalars, plain sums of values (else the residual stream would unfold through all layers), and what

@@ -32,6 +32,9 @@ class Folder {
   // Like fold, and if that leaves an unfolded term, tries again after unfolding one or two levels of single
   // atoms: finds values whose grouping differs from the reference's. Costly: for values that matter.
   TermId refold(TermId term);
+  // For values that a plan need not have completed yet: like fold, and if that leaves an unfolded term in which
+  // something may cancel, tries again with everything spelled out that may.
+  TermId fold_cancelling(TermId term);
   // At most one non-scalar access per monomial, and different monomials under different guards.
   bool is_folded(TermId term);
 
@@ -64,6 +67,14 @@ class Folder {
   TermId rebuild(const Content& content, TermId core);
   bool accesses_in_range(TermId term) const;
   void add_variants(TensorId tensor);
+  void add_pattern(TensorId tensor, TermId pattern, const std::vector<Obligation>& conditions);
+  bool has_function(TermId term, Function a, Function b) const;
+  std::optional<std::vector<Factor>> accesses_of(const Monomial& m) const;
+  bool is_open(TensorId tensor);
+  bool opens(TermId definition);
+  void add_spread_variants();
+  bool may_cancel(TermId term);
+  std::optional<TermId> fold_spread(TermId term);
   std::optional<TermId> unfold_elementwise(TermId term, bool sums);
   bool exclude(const Monomial& x, const Monomial& y) const;
   std::vector<bool> meeting(const std::vector<Monomial>& monomials);
@@ -78,6 +89,7 @@ class Folder {
   TermId fold_pieces(TermId term);
   TermId refold_sums(TermId term);
   TermId fold_distributed(TermId term);
+  TermId join_running_sums(TermId term);
   TermId roll(TermId term);
   std::optional<TermId> roll_two(TermId a, TermId b);
   std::optional<TermId> between(TermId a, TermId b, IndexId t);
@@ -90,6 +102,8 @@ class Folder {
   TermPool& pool_;
   std::unordered_map<std::int32_t, TermId> memo_;
   std::size_t memo_generation_ = 0;
+  std::unordered_map<std::int32_t, bool> open_;  // by tensor
+  std::size_t spread_until_ = 0;                 // tensors whose spread-out definitions are registered
 };
 
 }  // namespace shardproof::solvers

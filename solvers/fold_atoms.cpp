@@ -59,35 +59,38 @@ TermId Folder::define(const std::string& name, TermId value) {
   return rebuild(content, core);
 }
 
+// `pattern` equals the tensor where the conditions hold.
+void Folder::add_pattern(TensorId tensor, TermId pattern, const std::vector<Obligation>& conditions) {
+  if (pool_.node(pattern).size > kVariantSize && pattern != atoms_.definition(tensor)) return;
+  const Content content = split_content(pattern);
+  const TermId core = pool_.scale(pattern, ir::inverse(content.rational));
+  if (pool_.node(core).kind == TermKind::access || pool_.as_constant(core)) return;
+  atoms_.add_variant({tensor, core, ir::inverse(content.rational), core, conditions});
+  // A slice that lies in one piece of a piecewise definition shows that piece only.
+  std::map<std::vector<Factor>, std::vector<Monomial>> pieces;
+  for (const Monomial& m : pool_.monomials_of(core)) {
+    std::vector<Factor> own;
+    Monomial rest{m.coefficient, {}};
+    for (const Factor& f : m.factors) (pool_.is_guard(f.term) ? own : rest.factors).push_back(f);
+    pieces[own].push_back(std::move(rest));
+  }
+  if (pieces.size() == 1 && pieces.begin()->first.empty()) return;
+  const std::vector<Monomial> everywhere = pieces[{}];
+  for (auto& [own, monomials] : pieces) {
+    if (monomials.empty()) continue;
+    if (!own.empty()) monomials.insert(monomials.end(), everywhere.begin(), everywhere.end());
+    const TermId piece = pool_.poly(std::move(monomials));
+    const Content inner = split_content(piece);
+    const Rational inverse = ir::inverse(inner.rational);
+    const TermId key = pool_.scale(piece, inverse);
+    if (pool_.node(key).kind == TermKind::access || pool_.as_constant(key)) continue;
+    atoms_.add_variant({tensor, pool_.scale(core, inverse), ir::inverse(content.rational) * inverse, key, conditions});
+  }
+}
+
 void Folder::add_variants(TensorId tensor) {
   const TermId definition = atoms_.definition(tensor);
-  const auto add = [&](TermId pattern) {
-    if (pool_.node(pattern).size > kVariantSize && pattern != definition) return;
-    const Content content = split_content(pattern);
-    const TermId core = pool_.scale(pattern, ir::inverse(content.rational));
-    if (pool_.node(core).kind == TermKind::access || pool_.as_constant(core)) return;
-    atoms_.add_variant({tensor, core, ir::inverse(content.rational), core});
-    // A slice that lies in one piece of a piecewise definition shows that piece only.
-    std::map<std::vector<Factor>, std::vector<Monomial>> pieces;
-    for (const Monomial& m : pool_.monomials_of(core)) {
-      std::vector<Factor> own;
-      Monomial rest{m.coefficient, {}};
-      for (const Factor& f : m.factors) (pool_.is_guard(f.term) ? own : rest.factors).push_back(f);
-      pieces[own].push_back(std::move(rest));
-    }
-    if (pieces.size() == 1 && pieces.begin()->first.empty()) return;
-    const std::vector<Monomial> everywhere = pieces[{}];
-    for (auto& [own, monomials] : pieces) {
-      if (monomials.empty()) continue;
-      if (!own.empty()) monomials.insert(monomials.end(), everywhere.begin(), everywhere.end());
-      const TermId piece = pool_.poly(std::move(monomials));
-      const Content inner = split_content(piece);
-      const Rational inverse = ir::inverse(inner.rational);
-      const TermId key = pool_.scale(piece, inverse);
-      if (pool_.node(key).kind == TermKind::access || pool_.as_constant(key)) continue;
-      atoms_.add_variant({tensor, pool_.scale(core, inverse), ir::inverse(content.rational) * inverse, key});
-    }
-  };
+  const auto add = [&](TermId pattern) { add_pattern(tensor, pattern, {}); };
   add(definition);
   try {
     add(atoms_.unfold(definition, [this](TensorId t) { return !pool_.tensor(t).shape.empty(); }));
@@ -136,6 +139,7 @@ TermId Folder::refold(TermId term) {
     for (TensorId a : candidates)
       if (const auto r = try_unfolding([&](TensorId t) { return t == a; })) return *r;
     if (const auto r = try_unfolding([this](TensorId t) { return !pool_.tensor(t).shape.empty(); })) return *r;
+    if (const auto r = fold_spread(best)) return *r;
   } catch (const BudgetExceeded& e) {
     if (e.what_kind != BudgetExceeded::What::size) throw;
   }

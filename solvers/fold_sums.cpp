@@ -133,4 +133,39 @@ TermId Folder::fold_distributed(TermId term) {
   }
 }
 
+// Running sums over shards: what the shards before contribute, and what this one does up to a place of its own.
+TermId Folder::join_running_sums(TermId term) {
+  std::vector<Monomial> monomials = pool_.monomials_of(term);
+  const auto sum_in = [&](const Monomial& m) {
+    const auto it = std::find_if(m.factors.begin(), m.factors.end(), [&](const Factor& f) {
+      return f.power == 1 && pool_.node(f.term).kind == TermKind::reduce && pool_.node(f.term).reduction == Reduction::sum;
+    });
+    return it == m.factors.end() ? Factor{} : *it;
+  };
+  const auto continued = [&](TermId before, TermId window) -> std::optional<TermId> {
+    try {
+      return pool_.continue_sum(before, window);
+    } catch (const BudgetExceeded& e) {
+      if (e.what_kind != BudgetExceeded::What::size) throw;
+    } catch (const std::overflow_error&) {
+    }
+    return std::nullopt;
+  };
+  if (monomials.size() < 2 || monomials.size() > kMaxSums) return term;
+  for (std::size_t i = 0; i < monomials.size(); ++i)
+    for (std::size_t j = 0; j < monomials.size(); ++j) {
+      const Factor before = sum_in(monomials[i]), window = sum_in(monomials[j]);
+      if (i == j || !before.term.valid() || !window.term.valid() || !(monomials[i].coefficient == monomials[j].coefficient)) continue;
+      const Factors outside = without(monomials[j].factors, {window});
+      if (!includes(monomials[i].factors, outside)) continue;
+      const auto whole = continued(pool_.product(without(monomials[i].factors, outside), Rational(1)), window.term);
+      if (!whole) continue;
+      const TermId joined = pool_.mul(pool_.product(outside, monomials[i].coefficient), *whole);
+      monomials.erase(monomials.begin() + static_cast<std::ptrdiff_t>(std::max(i, j)));
+      monomials.erase(monomials.begin() + static_cast<std::ptrdiff_t>(std::min(i, j)));
+      return join_running_sums(pool_.add(pool_.poly(std::move(monomials)), joined));
+    }
+  return term;
+}
+
 }  // namespace shardproof::solvers

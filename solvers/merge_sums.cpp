@@ -1,7 +1,7 @@
 // Adjacent sums: sum over [0, e1) of P(v) plus sum over [0, e2) of Q(v) is one sum over [0, e1 + e2) of B(v), if
 // B(v) = P(v) for v < e1 and B(e1 + v) = Q(v) for v < e2. B is guessed as P (or Q, shifted) read over the longer
 // range; both equations are checked by normalising the restrictions, so the guess need not be trusted. Pieces of
-// a contraction that was cut unevenly, and unrolled loops, become one sum this way.
+// a contraction that was cut unevenly, and unrolled loops, become one sum this way. The same holds for maxima.
 //
 // Candidates share coefficient, other factors and the skeleton of the reduction; they are ordered by the constant
 // of the first index that mentions the variable, so that n pieces take n checks, not n^2.
@@ -16,6 +16,8 @@ namespace shardproof::solvers {
 
 namespace {
 
+constexpr std::ptrdiff_t kMaxMaxima = 16;  // arguments of one maximum that are tried in pairs
+
 struct SumPiece {
   std::size_t monomial;
   TermId sum;
@@ -24,8 +26,9 @@ struct SumPiece {
 
 }  // namespace
 
-// The sum of both over the joined range of variable p of `a` and variable q of `b`, or invalid.
-TermId TermPool::join_sums(TermId a, std::size_t p, TermId b, std::size_t q) {
+// The sum, or maximum, of both over the joined range of variable p of `a` and variable q of `b`, or invalid.
+TermId TermPool::join_reductions(TermId a, std::size_t p, TermId b, std::size_t q) {
+  const Reduction op = node(a).reduction;
   FreshScope scope(*this);
   std::vector<VarId> va, vb;
   const TermId first = open(a, scope, va);
@@ -55,9 +58,34 @@ TermId TermPool::join_sums(TermId a, std::size_t p, TermId b, std::size_t q) {
   for (const TermId guess : {substitute(first, widen_first), substitute(second, widen_second)}) {
     if (restricted(guess, va[p], 0) != first || restricted(guess, vb[q], e1) != second) continue;
     others.push_back(whole);
-    return reduce(Reduction::sum, std::move(others), guess);
+    return reduce(op, std::move(others), guess);
   }
   return {};
+}
+
+// Arguments of a maximum that are maxima over adjacent ranges become one, as sums do.
+void TermPool::merge_maxima(std::vector<TermId>& arguments) {
+  const auto is_maximum = [&](TermId t) { return node(t).kind == TermKind::reduce && node(t).reduction == Reduction::max; };
+  const auto joined = [&](TermId a, TermId b) -> TermId {
+    if (!is_maximum(a) || !is_maximum(b) || node(a).skeleton != node(b).skeleton) return {};
+    for (std::size_t p = 0; p < node(a).bound.size(); ++p)
+      for (std::size_t q = 0; q < node(b).bound.size(); ++q)
+        if (const TermId whole = join_reductions(a, p, b, q); whole.valid()) return whole;
+    return {};
+  };
+  if (std::count_if(arguments.begin(), arguments.end(), is_maximum) > kMaxMaxima) return;
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (std::size_t i = 0; i < arguments.size() && !changed; ++i)
+      for (std::size_t j = 0; j < arguments.size() && !changed; ++j) {
+        if (i == j) continue;
+        const TermId whole = joined(arguments[i], arguments[j]);
+        if (!whole.valid()) continue;
+        arguments[i] = whole;
+        arguments.erase(arguments.begin() + static_cast<std::ptrdiff_t>(j));
+        changed = true;
+      }
+  }
 }
 
 // Law: B(0) + B(1) = sum over t in [0, 2) of B(t). Both instances are checked by normalising them.
@@ -105,6 +133,51 @@ std::optional<TermId> TermPool::extend_sum(TermId total, TermId next) {
       if (substitute(guess, narrow) != body) continue;
       others.push_back(whole);
       return mul(factor, reduce(Reduction::sum, std::move(others), guess));
+    }
+  }
+  return std::nullopt;
+}
+
+// Law: where 0 <= c and c + L <= N, the sum over v in [0, N) of F(v) is that of [v < c] F(v) over the same range plus that
+// of F(c + w) over w in [0, L), if F(v) = 0 for all v >= c + L. F is guessed from the second sum; that it gives both sums
+// and vanishes beyond them is checked by normalising. Running sums over shards come together like this.
+std::optional<TermId> TermPool::continue_sum(TermId before, TermId window) {
+  const auto is_sum = [&](TermId t) { return node(t).kind == TermKind::reduce && node(t).reduction == Reduction::sum && node(t).bound.size() == 1; };
+  // Guards on what is free may stand outside the first sum: it is compared as a whole.
+  TermId inner;
+  for (const Monomial& m : monomials_of(before))
+    for (const Factor& f : m.factors)
+      if (is_sum(f.term)) inner = f.term;
+  if (!inner.valid() || !is_sum(window)) return std::nullopt;
+  FreshScope scope(*this);
+  std::vector<VarId> variables;
+  const std::vector<Monomial> first = monomials_of(open(inner, scope, variables));
+  const TermId second = open(window, scope, variables);
+  const VarId old = variables[0], w = variables[1];
+  const std::int64_t length = var(w).extent;
+  for (const Factor& f : first[0].factors) {
+    if (!is_guard(f.term)) continue;
+    const TermNode guard = node(f.term);
+    std::int64_t k = 0;
+    for (const auto& [a, coefficient] : index(guard.form).terms)
+      if (atom(a).kind == AtomKind::variable && atom(a).var == old) k = coefficient;
+    const std::int64_t bound = k == 1 ? guard.hi : guard.lo;
+    if ((k != 1 && k != -1) || bound == kUnbounded || bound == -kUnbounded) continue;
+    // old + rest <= hi, or -old + rest >= lo, up to c - 1.
+    const IndexId rest = index_linear(guard.form, 1, index_var(old), -k);
+    const IndexId c = index_scale(rest, -k, ir::checked_add(ir::checked_mul(k, bound), 1));
+    if (contains(index(c).free, old) || index(c).lo < 0) continue;
+    const VarId v = scope.fresh(std::max(var(old).extent, ir::checked_add(index(c).hi, length)));
+    const IndexId place = index_sub(index_var(v), c);
+    Substitution widen, narrow;
+    widen.set(w, place);
+    narrow.set(v, index_add(c, index_var(w)));
+    const TermId open_ended = substitute(second, widen);
+    for (const TermId whole : {open_ended, mul(open_ended, range(place, -kUnbounded, length - 1))}) {
+      if (mul(whole, range(place, length, kUnbounded)) != zero_) continue;
+      if (substitute(whole, narrow) != second) continue;
+      if (reduce(Reduction::sum, {v}, mul(whole, range(place, -kUnbounded, -1))) != before) continue;
+      return reduce(Reduction::sum, {v}, whole);
     }
   }
   return std::nullopt;
@@ -162,7 +235,7 @@ bool TermPool::merge_sums(std::vector<Monomial>& monomials) {
         while (j < pieces.size() && node(current).kind == TermKind::reduce && node(current).bound.size() == positions) {
           // The joined variable may have moved among the bound variables of `current`.
           TermId joined;
-          for (std::size_t at = 0; at < positions && !joined.valid(); ++at) joined = join_sums(current, at, pieces[j].sum, p);
+          for (std::size_t at = 0; at < positions && !joined.valid(); ++at) joined = join_reductions(current, at, pieces[j].sum, p);
           if (!joined.valid()) break;
           current = joined;
           ++j;

@@ -17,7 +17,8 @@
 // variable split its range; narrowing only where the removed part is -infinity; rules 2, 5, 6, 7.
 //
 // Rule 6, soundness: substituting b := t - ext(b)*a rewrites by identities valid on the whole box of t and a.
-// If a vanishes, the value at t is the value at the one valid pair (a, b) with t = ext(b)*a + b.
+// If a vanishes, the value at t is the value at the one valid pair (a, b) with t = ext(b)*a + b. Where a guard has a
+// alone, that pair is substituted as it is, a = t div ext(b), b = t mod ext(b), if both then disappear.
 #include <algorithm>
 #include <numeric>
 #include <set>

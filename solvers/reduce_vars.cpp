@@ -50,6 +50,14 @@ std::size_t TermPool::count_digit_atoms(TermId term, const std::vector<VarId>& v
   return found.size();
 }
 
+// Whether a guard of the term depends on `a` and not on `b`.
+bool TermPool::guarded_alone(TermId term, VarId a, VarId b) const {
+  for (const Monomial& m : monomials_of(term))
+    for (const Factor& f : m.factors)
+      if (is_guard(f.term) && contains(node(f.term).free, a) && !contains(node(f.term).free, b)) return true;
+  return false;
+}
+
 bool TermPool::merge_variables(std::vector<VarId>& vars, TermId& body, FreshScope& scope) {
   std::vector<IndexId> forms;
   collect_forms(body, forms);
@@ -84,6 +92,18 @@ bool TermPool::merge_variables(std::vector<VarId>& vars, TermId& body, FreshScop
         vars.push_back(t);
         return true;
       }
+      // A guard on the high digit alone, [a < r], is one on t: a = t div ext(b), b = t mod ext(b), if no division is left.
+      if (!forward || !guarded_alone(body, a, b)) continue;
+      const VarId t = scope.fresh(checked_mul(ea, eb));
+      Substitution s;
+      s.set(a, index_div(index_var(t), eb));
+      s.set(b, index_mod(index_var(t), eb));
+      const TermId merged = substitute(body, s);
+      if (count_digit_atoms(merged, {t}) != 0) continue;
+      body = merged;
+      std::erase_if(vars, [&](VarId v) { return v == a || v == b; });
+      vars.push_back(t);
+      return true;
     }
   }
   return false;

@@ -255,6 +255,8 @@ class TermPool {
   // sum, if next is the instance of total's summand after the last or before the first. Nothing if not.
   std::optional<TermId> sum_of_two(TermId body, VarId t, TermId first, TermId second);
   std::optional<TermId> extend_sum(TermId total, TermId next);
+  // A sum over the places before c plus one over the L places from c on, as one sum over both (c may be symbolic).
+  std::optional<TermId> continue_sum(TermId before, TermId window);
   // Replaces the bound variables of a reduction by fresh ones of `scope` and returns the body.
   class FreshScope;
   TermId open(TermId reduction, FreshScope& scope, std::vector<VarId>& vars);
@@ -321,17 +323,23 @@ class TermPool {
   std::vector<Monomial> multiply(const Monomial& a, const Monomial& b);
   bool merge_adjacent(std::vector<Monomial>& monomials);
   bool merge_sums(std::vector<Monomial>& monomials);
-  TermId join_sums(TermId a, std::size_t p, TermId b, std::size_t q);
+  TermId join_reductions(TermId a, std::size_t p, TermId b, std::size_t q);
+  void merge_maxima(std::vector<TermId>& arguments);
   bool merge_index_values(std::vector<Monomial>& monomials);
   TermId apply_plain(Function function, const std::vector<TermId>& arguments);
   TermId apply_exp(TermId argument);
+  TermId apply_log(TermId argument);
   TermId apply_inverse(TermId argument);
+  std::optional<TermId> inverse_as_sigmoid(const std::vector<Monomial>& monomials);
+  std::vector<Factor> common_factors(const std::vector<Monomial>& monomials) const;
+  std::vector<Factor> denominators(const std::vector<Monomial>& monomials) const;
   TermId apply_sqrt(TermId argument);
   TermId apply_max(const std::vector<TermId>& arguments);
   bool is_positive_factor(TermId term) const;  // syntactically > 0: exp(..)
   TermId seal(Reduction op, std::vector<VarId> vars, TermId body);
   void collect_forms(TermId term, std::vector<IndexId>& forms) const;
   std::size_t count_digit_atoms(TermId term, const std::vector<VarId>& vars) const;
+  bool guarded_alone(TermId term, VarId a, VarId b) const;
   bool merge_variables(std::vector<VarId>& vars, TermId& body, FreshScope& scope);
   bool find_digit_split(TermId body, const std::vector<VarId>& vars, VarId& var, std::int64_t& digit) const;
   bool static_range(const TermNode& guard, VarId var, std::int64_t& lo, std::int64_t& hi);

@@ -17,7 +17,7 @@ namespace {
 // Right plans have unmatched values as well: partial sums until a collective completes them, and steps of an
 // elementwise computation that is grouped in another way. They are shorter than this.
 constexpr int kDepth = 4;            // from here on large pieces are lost
-constexpr int kDeep = 14;            // from here on all
+constexpr int kDeep = 40;            // from here on all
 constexpr std::int32_t kLarge = 60;  // nodes of a piece, guards not counted
 
 }  // namespace

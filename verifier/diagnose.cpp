@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "ir/print.h"
+#include "verifier/macro_repairs.h"
 #include "verifier/patch.h"
 #include "verifier/search.h"
 
@@ -16,6 +17,8 @@ using ir::Diagnostic;
 using solvers::TermId;
 
 namespace {
+
+constexpr std::size_t kMacroWork = 60'000;  // instructions in plans verified again, to find what is wrong with a macro
 
 std::string cut(std::string text, std::size_t limit = 240) {
   if (text.size() > limit) text = text.substr(0, limit - 3) + "...";
@@ -84,6 +87,14 @@ bool apply_all(const Session& session, const std::vector<Repair>& repairs, Patch
   return all;
 }
 
+bool verifies(const Session& session, const VerifyOptions& options, const ir::Document& document) {
+  VerifyOptions again = options;
+  again.suggest_fixes = false;
+  again.progress = {};
+  if (options.timeout_seconds > 0) again.timeout_seconds = std::max(session.seconds_left(), 0.001);
+  return verify(document, again).verdict == Verdict::equivalent;
+}
+
 // Adds the edits, and verifies the edited plan if all faults were found.
 void finish_fixes(Session& session, const VerifyOptions& options, bool all_found, std::vector<Defect>& defects) {
   bool all_applied = all_found;
@@ -94,12 +105,23 @@ void finish_fixes(Session& session, const VerifyOptions& options, bool all_found
     if (apply_all(session, defect.repairs, own)) defect.diagnostic.fix->edits = own.edits();
   }
   if (!all_applied) return;
-  VerifyOptions again = options;
-  again.suggest_fixes = false;
-  again.progress = {};
-  if (options.timeout_seconds > 0) again.timeout_seconds = std::max(session.seconds_left(), 0.001);
-  if (verify(whole.document(), again).verdict != Verdict::equivalent) return;
+  if (!verifies(session, options, whole.document())) return;
   for (Defect& defect : defects) defect.diagnostic.fix->applicability = ir::Applicability::verified;
+}
+
+// A change of the macro that the next fault is in, if the plan verifies with it and the repairs before it.
+std::optional<Defect> macro_repair(Session& session, const VerifyOptions& options, Blame& blame, const std::vector<Defect>& before) {
+  const std::optional<Suspect> suspect = blame.first_suspect();
+  if (!suspect) return std::nullopt;
+  const std::size_t limit = std::clamp<std::size_t>(kMacroWork / session.plan_run().steps().size(), 3, 40);
+  std::size_t tried = 0;
+  for (const Repair& repair : macro_changes(session, *suspect)) {
+    if (++tried > limit || session.seconds_left() < session.seconds_allowed() / 4) break;
+    Patch patch(session.document());
+    for (const Defect& defect : before) apply_all(session, defect.repairs, patch);
+    if (patch.apply(session, repair) && verifies(session, options, patch.document())) return Defect{describe(session, repair), {repair}};
+  }
+  return std::nullopt;
 }
 
 Diagnostic of_fault(const ir::Program& program, const Fault& fault, bool reference) {
@@ -175,11 +197,18 @@ void diagnose(Session& session, const VerifyOptions& options, Report& report) {
     Search search(session);
     std::optional<Diagnostic> place = place_of_fault(session, search.blame());
     std::vector<Defect> defects;
+    bool in_a_macro = false;  // the last fault; the repaired plan was verified as a whole
     try {
       std::map<std::string, std::size_t> groups;
       int repaired = 0;
       while (options.suggest_fixes && failed() > 0 && repaired < 4 * options.max_defects && groups.size() < static_cast<std::size_t>(options.max_defects)) {
         if (options.progress) options.progress({"diagnosis", repaired, repaired + 1});
+        if (auto macro = macro_repair(session, options, search.blame(), defects)) {
+          defects.push_back(*std::move(macro));
+          place.reset();
+          in_a_macro = true;
+          break;
+        }
         const auto finding = search.next();
         if (!finding) break;
         ++repaired;
@@ -191,8 +220,8 @@ void diagnose(Session& session, const VerifyOptions& options, Report& report) {
         defects[group->second].diagnostic.places = static_cast<std::int64_t>(defects[group->second].repairs.size());
         place.reset();
       }
-      if (failed() > 0 && !place) place = place_of_fault(session, search.blame());
-      finish_fixes(session, options, failed() == 0, defects);
+      if (failed() > 0 && !place && !in_a_macro) place = place_of_fault(session, search.blame());
+      finish_fixes(session, options, failed() == 0 || in_a_macro, defects);
     } catch (const solvers::BudgetExceeded& e) {
       if (e.what_kind != solvers::BudgetExceeded::What::time) throw;  // what was found so far is still true
     }

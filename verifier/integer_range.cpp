@@ -18,6 +18,8 @@ using Interval = IntegerRange::Interval;
 
 namespace {
 
+constexpr int kMaxDepth = 200;  // of terms and definitions; results are remembered, so few are deep
+
 Interval marks(const Interval& a, const Interval& b) {
   return {0, 0, a.undeclared || b.undeclared, a.unknown || b.unknown};
 }
@@ -57,15 +59,15 @@ Interval divided(const Interval& a, std::int64_t divisor) {
 
 }  // namespace
 
-Interval IntegerRange::of_tensor(solvers::TensorId tensor) {
+Interval IntegerRange::of_tensor(solvers::TensorId tensor, int depth) {
   if (const auto it = memo_.find(tensor); it != memo_.end()) return it->second;
   const TermId definition = atoms_.definition(tensor);
-  const Interval result = definition.valid() ? of(definition, {}) : Interval{0, 0, true};
+  const Interval result = definition.valid() ? of(definition, {}, depth + 1) : Interval{0, 0, true};
   return memo_[tensor] = result;
 }
 
-Interval IntegerRange::of_factor(const Factor& factor, const std::vector<TermId>& guards) {
-  const Interval base = of(factor.term, guards);
+Interval IntegerRange::of_factor(const Factor& factor, const std::vector<TermId>& guards, int depth) {
+  const Interval base = of(factor.term, guards, depth + 1);
   if (factor.power < 0) return {0, 0, base.undeclared, true};
   Interval result = base;
   for (std::int32_t k = 1; k < factor.power && is_known(result); ++k) result = times(result, base);
@@ -73,7 +75,8 @@ Interval IntegerRange::of_factor(const Factor& factor, const std::vector<TermId>
   return result;
 }
 
-Interval IntegerRange::of(TermId term, const std::vector<TermId>& guards) {
+Interval IntegerRange::of(TermId term, const std::vector<TermId>& guards, int depth) {
+  if (depth > kMaxDepth) return {0, 0, false, true};
   if (const auto index = pool_.as_index(term)) {
     const auto [lo, hi] = pool_.bounds_under(*index, guards);
     return {lo, hi};
@@ -84,31 +87,29 @@ Interval IntegerRange::of(TermId term, const std::vector<TermId>& guards) {
       Interval sum;
       for (const Monomial& m : n.monomials) {
         Interval product{m.coefficient.num, m.coefficient.num};
-        for (const Factor& f : m.factors) product = times(product, of_factor(f, guards));
+        for (const Factor& f : m.factors) product = times(product, of_factor(f, guards, depth));
         sum = plus(sum, divided(product, m.coefficient.den));
       }
       return sum;
     }
-    case TermKind::access: return of_tensor(n.tensor);
+    case TermKind::access: return of_tensor(n.tensor, depth);
     case TermKind::range: return {0, 1};
     case TermKind::reduce: {
-      const Interval body = of(n.body, {});
+      const Interval body = of(n.body, {}, depth + 1);
       if (n.reduction == Reduction::max) return body;
       Interval count{1, 1};
       for (const solvers::VarId v : n.bound) count = times(count, {pool_.var(v).extent, pool_.var(v).extent});
       return times(count, body);
     }
     case TermKind::apply: {
+      if (n.function == Function::less || n.function == Function::less_equal || n.function == Function::equal_real) return {0, 1};
       Interval all;
       std::vector<Interval> arguments;
       for (const TermId a : n.arguments) {
-        arguments.push_back(of(a, guards));
+        arguments.push_back(of(a, guards, depth + 1));
         all = marks(all, arguments.back());
       }
       switch (n.function) {
-        case Function::less:
-        case Function::less_equal:
-        case Function::equal_real: return {0, 1};
         case Function::max: {
           if (!is_known(all)) return all;
           all = arguments.front();

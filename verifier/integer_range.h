@@ -24,11 +24,14 @@ class IntegerRange {
   };
   explicit IntegerRange(solvers::AtomTable& atoms) : atoms_(atoms), pool_(atoms.pool()) {}
   // Of all values that the term has where the guards hold.
-  Interval of(solvers::TermId term, const std::vector<solvers::TermId>& guards);
+  Interval of(solvers::TermId term, const std::vector<solvers::TermId>& guards) { return of(term, guards, 0); }
+  // A literal tensor, whose elements are in [lo, hi].
+  void know(solvers::TensorId tensor, std::int64_t lo, std::int64_t hi) { memo_[tensor] = {lo, hi}; }
 
  private:
-  Interval of_factor(const solvers::Factor& factor, const std::vector<solvers::TermId>& guards);
-  Interval of_tensor(solvers::TensorId tensor);
+  Interval of(solvers::TermId term, const std::vector<solvers::TermId>& guards, int depth);
+  Interval of_factor(const solvers::Factor& factor, const std::vector<solvers::TermId>& guards, int depth);
+  Interval of_tensor(solvers::TensorId tensor, int depth);
 
   solvers::AtomTable& atoms_;
   solvers::TermPool& pool_;

@@ -43,11 +43,12 @@ bool Patch::apply_to_claim(const Claim& claim, ValueId value) {
 bool Patch::apply(const Session& session, const Repair& repair) {
   if (repair.claim) return apply_to_claim(session.claims()[*repair.claim], repair.claimed);
   const ir::OpCode repaired = session.plan_run().steps()[repair.step].instruction->op;
+  const bool of_macro = repair.replacement && ir::schema_of(repair.replacement->op).family == ir::OpFamily::macro;
   if (static_cast<std::size_t>(repair.value.index) >= program().values.size()) return false;
-  if (repaired == ir::OpCode::loop) return repair.inserted && insert_behind_loop(repair);
+  if (repaired == ir::OpCode::loop && !of_macro) return repair.inserted && insert_behind_loop(repair);
   const Place place = definition(program().body, repair.value);
   if (place.body == nullptr || !(repair.replacement || repair.inserted)) return false;
-  if (ir::schema_of((*place.body)[place.index].op).family == ir::OpFamily::macro) return false;
+  if (ir::schema_of((*place.body)[place.index].op).family == ir::OpFamily::macro && !of_macro) return false;
   if (repair.replacement) {
     Instruction& old = (*place.body)[place.index];
     Instruction changed = *repair.replacement;

@@ -27,6 +27,7 @@ class Variations {
     if (!starts()) return {};
     if (is_collective(instruction_.op) && instruction_.attributes.has("axes")) collective();
     if (instruction_.op == OpCode::slice) slice();
+    instead_of_exchange();
     swapped_operands();
     return std::move(repairs_);
   }
@@ -153,6 +154,40 @@ class Variations {
       for (const ir::MeshAxis& a : session_.mesh().axes)
         shifted(ir::variable_expr(a.name, size, start.constant), "the shard of `" + a.name + "`");
     }
+  }
+
+  // Copies of the rank's own data, or of one rank's, where those of all ranks belong.
+  void instead_of_exchange() {
+    if (instruction_.op == OpCode::broadcast_from) {
+      const Texts axes = instruction_.attributes.get_or<Texts>("axes", {});
+      for (const std::string kind : {"sum", "max"})
+        if (!axes.empty()) exchange(OpCode::all_reduce, axes, {{"reduce", kind}}, "the " + kind + " over " + join(axes));
+      return;
+    }
+    if (instruction_.op != OpCode::concat && instruction_.op != OpCode::broadcast && instruction_.op != OpCode::reshape) return;
+    const ir::Shape &own = type(instruction_.inputs[0]).shape, &all = type(value_).shape;
+    if (own.size() != all.size() || own == all) return;
+    for (std::size_t d = 0; d < own.size(); ++d)
+      for (const ir::MeshAxis& axis : session_.mesh().axes) {
+        ir::Shape gathered = own;
+        gathered[d] *= axis.size;
+        if (axis.size > 1 && gathered == all)
+          exchange(OpCode::all_gather, {axis.name}, {{"dim", static_cast<std::int64_t>(d)}}, "the parts of all ranks along `" + axis.name + "`");
+      }
+  }
+
+  void exchange(OpCode op, const Texts& axes, const std::vector<std::pair<std::string, ir::AttrValue>>& attributes, const std::string& meant) {
+    Instruction changed;
+    changed.op = op;
+    changed.inputs = {instruction_.inputs[0]};
+    changed.outputs = instruction_.outputs;
+    changed.attributes.set("axes", axes);
+    for (const auto& [name, value] : attributes) changed.attributes.set(name, value);
+    const std::string name = std::string(ir::schema_of(op).name);
+    Repair r = repair("SP0207", "wrong-value", "is made of one rank's data instead of " + meant, "use `" + name + "` over " + join(axes), "`" + name + "` over " + join(axes),
+                      "`" + this->op() + "`");
+    r.axis = axes[0];
+    propose(std::move(r), std::move(changed));
   }
 
   // The number by which a rank knows its part: the first row of a vocabulary shard.

@@ -195,7 +195,7 @@ std::vector<Denotation> ProgramRun::operands_of(const Instruction& instruction) 
 TermId ProgramRun::fold_result(TermId term, bool completes) {
   const TermId folded = folder_.fold(term);
   if (containment_.strayed(folded)) return folded;
-  return completes || pool_.node(folded).height == 0 ? folder_.refold(folded) : folded;
+  return completes || pool_.node(folded).height == 0 ? folder_.refold(folded) : folder_.fold_cancelling(folded);
 }
 
 TermId ProgramRun::contain(TermId term, const std::vector<TermId>& operands, bool arithmetic, const ir::TensorType& type) {

@@ -20,6 +20,9 @@ constexpr std::size_t kMaxInsertionPlaces = 24;
 constexpr int kMaxLost = 3;                       // values a hypothesis may make unrecognisable
 constexpr std::size_t kMaxNodes = 2'000'000;      // new terms, in all
 constexpr std::size_t kMaxNodesOfFault = 500'000;
+constexpr std::size_t kMaxChanges = 200'000;      // terms of values that hypotheses changed, in all
+constexpr std::size_t kMaxChangesOfFault = 30'000;
+constexpr int kMaxLevels = 10;                    // before a root
 constexpr double kReserve = 0.15;                 // of the caller's time
 
 }  // namespace
@@ -29,7 +32,7 @@ Search::Search(Session& session) : session_(session), blame_(session), nodes_at_
 // Ends before the caller's time-out, so that what was found is reported.
 bool Search::exhausted() const {
   const std::size_t nodes = session_.pool().node_count();
-  return nodes - nodes_at_start_ > kMaxNodes || nodes - nodes_of_fault_ > kMaxNodesOfFault ||
+  return nodes - nodes_at_start_ > kMaxNodes || nodes - nodes_of_fault_ > kMaxNodesOfFault || changes_ > kMaxChanges || changes_ - changes_of_fault_ > kMaxChangesOfFault ||
          session_.seconds_left() < kReserve * session_.seconds_allowed();
 }
 
@@ -41,6 +44,7 @@ std::optional<Search::Finding> Search::next() {
 
 std::optional<Repair> Search::find() {
   nodes_of_fault_ = session_.pool().node_count();
+  changes_of_fault_ = changes_;
   before_ = score();
   std::vector<std::size_t> roots = blame_.roots();
   if (roots.size() > kMaxRoots) roots.resize(kMaxRoots);
@@ -89,8 +93,9 @@ std::optional<Repair> Search::find() {
     if (try_all(reconstruction.insertions(suspects[k]), best)) return best.repair;
   for (const std::size_t i : suspects)
     if (!exhausted() && try_all(misreadings(session_, i), best)) return best.repair;
+  const std::set<std::size_t> before_root = steps_before(roots);
   for (const Reconstruction::Place& place : reconstruction.other_places())
-    if (!exhausted() && !best.repair && try_all(reconstruction.at(place), best)) return best.repair;
+    if (!exhausted() && !best.repair && before_root.count(place.step) != 0 && try_all(reconstruction.at(place), best)) return best.repair;
   // With another factor to be found later: a mean over a part taken for the mean.
   for (std::size_t k = 0; k < places.size() && k < kMaxRoots && !best.repair && !exhausted(); ++k)
     if (try_all(missing_reductions(session_, places[k].first, [&](ValueId v) { return v == places[k].second; }), best, false)) return best.repair;
@@ -98,8 +103,8 @@ std::optional<Repair> Search::find() {
   for (const std::size_t i : suspects)
     if (!exhausted() && try_all(rescalings(session_, i), best)) return best.repair;
   if (best.repair) return best.repair;
-  // Everything else in the cone, last first: a wrong number near the end of a fully recognised plan.
-  const std::vector<std::size_t> cone = blame_.cone();
+  // A wrong number near the end of a plan all of whose values match.
+  const std::vector<std::size_t> cone = roots.empty() ? blame_.cone() : std::vector<std::size_t>();
   for (auto i = cone.rbegin(); i != cone.rend() && !exhausted(); ++i) {
     if (try_all(variations(session_, *i), best, false)) return best.repair;
     const ir::OpCode op = session_.plan_run().steps()[*i].instruction->op;
@@ -183,6 +188,20 @@ std::vector<std::size_t> Search::suspected(const std::vector<std::size_t>& roots
   return list;
 }
 
+// What the first root is computed from, some levels back.
+std::set<std::size_t> Search::steps_before(const std::vector<std::size_t>& roots) const {
+  std::set<std::size_t> found;
+  std::vector<std::size_t> open(roots.begin(), roots.empty() ? roots.end() : roots.begin() + 1);
+  for (int level = 0; level < kMaxLevels && !open.empty(); ++level) {
+    std::vector<std::size_t> next;
+    for (const std::size_t i : open)
+      for (const ValueId v : session_.plan_run().steps()[i].instruction->inputs)
+        if (blame_.definition(v) != Blame::npos && found.insert(blame_.definition(v)).second) next.push_back(blame_.definition(v));
+    open = std::move(next);
+  }
+  return found;
+}
+
 Search::Score Search::score() {
   std::size_t failed = 0;
   for (const Claim& claim : session_.claims()) failed += !claim.proved;
@@ -240,6 +259,7 @@ Search::Score Search::apply(const Repair& repair, bool local) {
   spoils_ = false;
   try {
     run.rerun_dependents({repair.value}, [&](ValueId value, TermId old, TermId changed) {
+      ++changes_;
       if (value == repair.value) return true;
       if (blame_.folded_term(old) && !blame_.folded_term(changed)) ++lost;
       spoils_ = spoils_ || (blame_.right(old) && !blame_.right(changed));

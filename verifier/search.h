@@ -43,6 +43,7 @@ class Search {
   };
   std::optional<Repair> find();
   std::vector<std::size_t> suspected(const std::vector<std::size_t>& roots);
+  std::set<std::size_t> steps_before(const std::vector<std::size_t>& roots) const;
   std::optional<Repair> other_claims();
   std::vector<Repair> other_collective(std::size_t step);
   bool exhausted() const;
@@ -61,6 +62,7 @@ class Search {
   std::vector<ir::ValueId> first_;   // results of its first root
   std::size_t nodes_at_start_;       // of all faults
   std::size_t nodes_of_fault_ = 0;   // when the search for the current fault began
+  std::size_t changes_ = 0, changes_of_fault_ = 0;  // the same, of changed values
   // Of the last hypothesis:
   std::vector<bool> bad_;  // by value
   bool spoils_ = false;    // something that was right is not with it

@@ -20,7 +20,7 @@ using solvers::VarId;
 using solvers::VarKind;
 
 Semantics::Semantics(solvers::AtomTable& atoms, LiteralTable& literals, const ir::Mesh* mesh)
-    : pool_(atoms.pool()), atoms_(atoms), literals_(literals), conditions_(atoms), mesh_(mesh) {
+    : pool_(atoms.pool()), atoms_(atoms), literals_(literals), conditions_(atoms), ranges_(atoms), mesh_(mesh) {
   if (mesh_ != nullptr)
     for (const ir::MeshAxis& axis : mesh_->axes) coordinates_.push_back(pool_.named(VarKind::mesh, axis.name, axis.size));
 }
@@ -250,9 +250,8 @@ Limits limits_of(ir::DType dtype) {
 
 void Semantics::require_fits(const std::string& what, TermId term, ir::DType dtype, const std::function<void()>& without_bounds) {
   const Limits limits = limits_of(dtype);
-  IntegerRange ranges(atoms_);
   pool_.by_cases_under({term}, {}, [&](const std::vector<TermId>& piece, const std::vector<TermId>& guards) {
-    const IntegerRange::Interval range = ranges.of(piece[0], guards);
+    const IntegerRange::Interval range = ranges_.of(piece[0], guards);
     if (range.undeclared) {
       without_bounds();
     } else if (range.unknown) {
@@ -274,7 +273,7 @@ void Semantics::require_result_fits(const ir::Instruction& i, const Operands& op
   const std::string what = "the result of `" + std::string(ir::schema_of(i.op).name) + "`";
   require_fits(what, term, dtype, [&] {
     if (i.op != OpCode::cast) {
-      assumes_no_overflow_ = assumes_no_overflow_ || dtype != ir::DType::i64;
+      assume_fits(what, dtype);
       return;
     }
     const Limits from = limits_of(operands[0].type.dtype), to = limits_of(dtype);
@@ -285,7 +284,14 @@ void Semantics::require_result_fits(const ir::Instruction& i, const Operands& op
 // What a loop adds up may be out of bounds on the way, as long as the sum is not: integers wrap around.
 void Semantics::require_sum_fits(const std::string& name, TermId term, ir::DType dtype) {
   if (!ir::is_integer(dtype)) return;
-  require_fits("`" + name + "`, which a loop adds up,", term, dtype, [&] { assumes_no_overflow_ = assumes_no_overflow_ || dtype != ir::DType::i64; });
+  require_fits("`" + name + "`, which a loop adds up,", term, dtype, [&] { assume_fits(name, dtype); });
+}
+
+// An assumption about the reference's integers; the plan may not compute in narrower ones.
+void Semantics::assume_fits(const std::string& what, ir::DType dtype) {
+  if (dtype == ir::DType::i64) return;
+  if (ir::byte_size(dtype) < narrowest_allowed_) does_not_fit(what, dtype, "values without known bounds, in fewer bits than the reference computes with");
+  narrowest_assumed_ = std::min(narrowest_assumed_, ir::byte_size(dtype));
 }
 
 TermId Semantics::meaning(const ir::Instruction& i, const Operands& operands, const ir::TensorType& result) {
@@ -342,7 +348,11 @@ TermId Semantics::table(const ir::Instruction& i, const ir::TensorType& result) 
   std::vector<std::string> key;
   for (const ir::Rational& v : values) key.push_back(ir::to_string(v));
   const auto [it, added] = literals_.try_emplace({result.shape, std::move(key)});
-  if (added) it->second = atoms_.opaque({"table" + std::to_string(literals_.size()), result.shape, false, 0});
+  if (ir::is_integer(result.dtype) && std::all_of(values.begin(), values.end(), [](const ir::Rational& v) { return v.is_integer(); })) {
+    const auto [least, greatest] = std::minmax_element(values.begin(), values.end(), [](const ir::Rational& a, const ir::Rational& b) { return a.num < b.num; });
+    if (added) it->second = atoms_.opaque({"table" + std::to_string(literals_.size()), result.shape, false, 0});
+    ranges_.know(it->second, least->num, greatest->num);
+  } else if (added) it->second = atoms_.opaque({"table" + std::to_string(literals_.size()), result.shape, false, 0});
   return pool_.access(it->second, element_indices(result.shape));
 }
 

@@ -21,6 +21,7 @@
 #include "ir/placement.h"
 #include "ir/program.h"
 #include "solvers/atoms.h"
+#include "verifier/integer_range.h"
 #include "verifier/side_conditions.h"
 
 namespace shardproof::verifier {
@@ -85,7 +86,10 @@ class Semantics {
   const std::vector<DomainCondition>& domain_conditions() const { return domain_conditions_; }
 
   // Whether some instruction computes with integers of less than 64 bits and without known bounds.
-  bool assumes_no_overflow() const { return assumes_no_overflow_; }
+  bool assumes_no_overflow() const { return narrowest_assumed_ < 8; }
+  // Bytes of the narrowest type in which that is assumed; 8 if it is not. Another program may be allowed no narrower ones.
+  std::int64_t narrowest_assumed() const { return narrowest_assumed_; }
+  void allow_no_narrower(std::int64_t bytes) { narrowest_allowed_ = bytes; }
 
   // A reference tensor `term` is held as `dtype` in the plan: as integers of less bits only if they fit. Throws.
   void require_held(const std::string& name, solvers::TermId term, ir::DType dtype);
@@ -105,6 +109,7 @@ class Semantics {
   solvers::TermId meaning(const ir::Instruction& i, const Operands& operands, const ir::TensorType& result);
   // `without_bounds` is called for pieces that read integers without declared bounds. Throws.
   void require_fits(const std::string& what, solvers::TermId term, ir::DType dtype, const std::function<void()>& without_bounds);
+  void assume_fits(const std::string& what, ir::DType dtype);
   void require_result_fits(const ir::Instruction& i, const Operands& operands, solvers::TermId term, ir::DType dtype);
   void require_defined(const ir::Instruction& i, const Operands& operands);
   bool is_arbitrary(solvers::TermId term) const;
@@ -127,7 +132,8 @@ class Semantics {
   SideConditions conditions_;
   std::vector<DomainCondition> domain_conditions_;
   std::set<solvers::Obligation> seen_conditions_;
-  bool assumes_no_overflow_ = false;
+  IntegerRange ranges_;
+  std::int64_t narrowest_assumed_ = 8, narrowest_allowed_ = 0;
   std::set<solvers::TensorId> arbitrary_;
   solvers::TermId undefined_here_;  // where an operand of the current instruction is arbitrary and has a condition
   const ir::Mesh* mesh_;

@@ -158,6 +158,7 @@ void Session::bind_inputs() {
 void Session::run_plan() {
   bind_inputs();
   plan_semantics_->set_arbitrary(paddings_);
+  plan_semantics_->allow_no_narrower(reference_semantics_->narrowest_assumed());
   const auto total = static_cast<std::int64_t>(plan_program_.body.size());
   plan_run_->run([&](std::int64_t done) { report("plan", done, total); });
 }

@@ -23,6 +23,7 @@ using solvers::VarId;
 namespace {
 constexpr int kMaxDepth = 24;
 constexpr int kMaxUnfolded = 6;  // levels of definitions
+constexpr int kMaxVarianceLevels = 4;
 constexpr std::int32_t kMaxUnfoldedSize = 200;
 
 bool has_load(const TermPool& pool, IndexId e) {
@@ -266,12 +267,53 @@ bool SideConditions::is_one_minus_power(TermId term, int depth) {
   return base && ir::sign(*base) >= 0 && compare(*base, ir::Rational(1)) < 0 && positive(n.arguments[1], depth + 1);
 }
 
+// term = rest + c (N sum f^2 - (sum f)^2) with c > 0 for each square of a sum that is subtracted, so term >= rest. Sums
+// may be behind definitions.
+std::optional<TermId> SideConditions::without_variances(TermId term, int depth) {
+  const auto some_negative = [&](TermId t) {
+    const std::vector<Monomial> monomials = pool_.monomials_of(t);
+    return monomials.size() > 1 && std::any_of(monomials.begin(), monomials.end(), [](const Monomial& m) { return ir::sign(m.coefficient) < 0; });
+  };
+  for (int level = 0; level < kMaxVarianceLevels && some_negative(term) && pool_.node(term).size < kMaxUnfoldedSize; ++level) {
+    TermId rest = term;
+    for (const Monomial& m : pool_.monomials_of(term)) {
+      if (ir::sign(m.coefficient) > 0 || m.factors.size() != 1 || m.factors[0].power != 2) continue;
+      const TermNode& n = pool_.node(m.factors[0].term);
+      if (n.kind != TermKind::reduce || n.reduction != Reduction::sum) continue;
+      TermPool::FreshScope scope(pool_);
+      std::vector<VarId> vars;
+      const TermId body = pool_.open(m.factors[0].term, scope, vars);
+      if (!finite(body, depth + 1)) continue;
+      ir::Rational weight = -m.coefficient;
+      for (VarId v : vars) weight = weight * ir::Rational(pool_.var(v).extent);
+      const TermId squares = pool_.reduce(Reduction::sum, vars, pool_.mul(body, body));
+      rest = pool_.sub(pool_.sub(rest, pool_.poly({m})), pool_.scale(squares, weight));
+    }
+    if (rest != term && !some_negative(rest)) return rest;
+    std::set<solvers::TensorId> outside;  // of sums: in there both have the same
+    for (const Monomial& m : pool_.monomials_of(term))
+      for (const Factor& f : m.factors)
+        if (pool_.node(f.term).kind == TermKind::access) outside.insert(pool_.node(f.term).tensor);
+    const auto is_square = [&](solvers::TensorId t) {
+      const TermId definition = atoms_.definition(t);
+      if (!definition.valid()) return false;
+      const std::vector<Monomial> monomials = pool_.monomials_of(definition);
+      return monomials.size() == 1 && monomials[0].factors.size() == 1 && monomials[0].factors[0].power == 2;
+    };
+    const TermId next = atoms_.unfold(term, [&](solvers::TensorId t) { return outside.count(t) != 0 || is_square(t); });
+    if (next == term) break;
+    term = next;
+  }
+  return std::nullopt;
+}
+
 bool SideConditions::positive(TermId term, int depth) {
   if (depth > kMaxDepth) return false;
   const TermNode& n = pool_.node(term);
   switch (n.kind) {
     case TermKind::poly: {
       if (is_one_minus_power(term, depth)) return true;
+      if (const auto rest = without_variances(term, depth)) return positive(*rest, depth + 1);
       bool some = false;
       for (const Monomial& m : n.monomials) {
         if (ir::sign(m.coefficient) < 0) return false;
@@ -336,6 +378,7 @@ bool SideConditions::nonnegative(TermId term, int depth) {
   switch (n.kind) {
     case TermKind::poly:
       if (is_one_minus_power(term, depth)) return true;
+      if (const auto rest = without_variances(term, depth)) return nonnegative(*rest, depth + 1);
       for (const Monomial& m : n.monomials) {
         if (ir::sign(m.coefficient) < 0) return false;
         for (const Factor& f : m.factors)

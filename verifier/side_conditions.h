@@ -5,7 +5,8 @@
 // Part of the trusted base. Every value is a real number or minus infinity; a term, which may be the negative of a
 // value, is a real number or one of the infinities. Each rule: squares, exp, guards and sums of non-negative terms are >= 0; a sum is > 0
 // if no term is negative and one is > 0; a sum with guards is > 0 if some choice of the bound variables makes
-// every guard of one positive monomial true (the witness is checked by substitution).
+// every guard of one positive monomial true (the witness is checked by substitution); and over N places
+// (sum f)^2 <= N sum f^2 for finite f (Cauchy-Schwarz).
 #pragma once
 
 #include <map>
@@ -73,6 +74,8 @@ class SideConditions {
   bool is_tensor_bounded(Question question, solvers::TensorId tensor);
   solvers::TermId decided(solvers::TermId term, int depth);
   bool is_max_bounded(Question question, solvers::TermId reduction, int depth);
+  // A term that is at most as large, without squares of sums that sums of squares outweigh; nothing if there are none.
+  std::optional<solvers::TermId> without_variances(solvers::TermId term, int depth);
   bool is_one_minus_power(solvers::TermId term, int depth);
   bool positive_factor(const solvers::Factor& factor, int depth);
   bool nonnegative_factor(const solvers::Factor& factor, int depth);

@@ -188,15 +188,15 @@ Document hidden_gradient_of_own_shard(bool wrong, const Sizes& n) {
 
 std::vector<Bug> autograd_bugs() {
   return {
-      {"automodel_1260", "B017", gather_backward_sliced, true, "SP0201"},
-      {"torchtitan_3412", "B018", chunk_buffer_relabelled, true, "SP0201"},
+      {"automodel_1260", "B017", gather_backward_sliced, "SP0201"},
+      {"torchtitan_3412", "B018", chunk_buffer_relabelled, "SP0201"},
       {"pytorch_120386", "B019", dead_collective_result},
       {"declutr_212", "B021", contrastive_loss_averaged},
       {"jax_3970", "B022", sum_inside_gradient},
-      {"jax_finufft_226", "B024", whole_operand_gradient, true, "SP0201"},
-      {"megatron_lm_737", "B025", smoothing_over_own_shard, true, "SP0201"},
+      {"jax_finufft_226", "B024", whole_operand_gradient, "SP0201"},
+      {"megatron_lm_737", "B025", smoothing_over_own_shard, "SP0201"},
       {"ms_swift_9947", "B027", label_logit_without_gradient},
-      {"ml_cross_entropy_42", "B028", hidden_gradient_of_own_shard, true, "SP0201"},
+      {"ml_cross_entropy_42", "B028", hidden_gradient_of_own_shard, "SP0201"},
   };
 }
 

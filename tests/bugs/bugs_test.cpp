@@ -34,7 +34,6 @@ TEST_P(Bugs, RightPlanIsProved) {
     report = verifier::verify(GetParam().make(false, full_sizes()), options);
     EXPECT_NE(report.assumptions.back().find("is not zero"), std::string::npos) << report.assumptions.back();
   }
-  if (!GetParam().proved && report.verdict == verifier::Verdict::unknown) GTEST_SKIP() << describe(report);
   EXPECT_EQ(report.verdict, verifier::Verdict::equivalent) << describe(report);
   EXPECT_GT(report.obligations.proved, 0);
 }
@@ -65,7 +64,6 @@ TEST(BugTable, HasEveryCaseInTheRowOfItsReport) {
     const std::string& row = rows[bug.id];
     EXPECT_NE(row.find("`" + bug.name + "`"), std::string::npos) << bug.name;
     EXPECT_NE(row.find(bug.code), std::string::npos) << bug.name;
-    EXPECT_TRUE(bug.proved || row.find("not yet proved") != std::string::npos) << bug.name;
   }
 }
 

@@ -144,7 +144,6 @@ struct Bug {
   std::string name;  // project and issue: "megatron_lm_1446"
   std::string id;    // of the corpus: "B001"
   std::function<ir::Document(bool wrong, const Sizes& sizes)> make;
-  bool proved = true;     // false: the right plan is beyond the prover so far
   std::string code = {};  // of a finding there must be on the wrong plan; empty: not settled
 };
 void PrintTo(const Bug& bug, std::ostream* out);  // for GoogleTest

@@ -219,9 +219,9 @@ Document update_of_gathered_copy_lost(bool wrong, const Sizes& n) {
 
 std::vector<Bug> data_parallel_bugs() {
   return {
-      {"nemo_speech_9335", "B104", reduced_twice, true, "SP0202"},
+      {"nemo_speech_9335", "B104", reduced_twice, "SP0202"},
       {"megatron_lm_6660", "B105", doubled_on_group_of_one},
-      {"build_nanogpt_30", "B108", accumulated_but_not_reduced, true, "SP0201"},
+      {"build_nanogpt_30", "B108", accumulated_but_not_reduced, "SP0201"},
       {"speechbrain_2010", "B109", synchronised_at_the_wrong_microbatch},
       {"instructlab_training_414", "B110", overwritten_on_offload},
       {"pytorch_125484", "B111", added_after_the_replica_sum},

@@ -149,7 +149,7 @@ std::vector<Bug> layout_bugs() {
       {"deepspeed_3844", "B161", interleaved_heads_read_as_blocks},
       {"tt_metal_52818", "B162", loaded_without_interleaving},
       {"megatron_lm_2769", "B163", swapped_though_not_tensor_parallel},
-      {"gpt_neox_1424", "B165", norm_by_local_statistics, true, "SP0201"},
+      {"gpt_neox_1424", "B165", norm_by_local_statistics, "SP0201"},
       {"tt_mlir_8798", "B165", norm_by_sum_of_squares},
   };
 }

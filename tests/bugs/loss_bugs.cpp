@@ -200,7 +200,7 @@ Document accumulation_scaled_twice(bool wrong, const Sizes& n) {
 std::vector<Bug> loss_bugs() {
   return {
       {"opennmt_py_2209", "B030", regulariser_per_microbatch},
-      {"unsloth_zoo_1023", "B031", divided_twice, true, "SP0205"},
+      {"unsloth_zoo_1023", "B031", divided_twice, "SP0205"},
       {"open_instruct_1161", "B032", mean_of_local_means},
       {"verl_5625", "B033", weighed_by_samples},
       {"verl_5798", "B034", divided_by_dp_squared},

@@ -258,17 +258,17 @@ std::vector<Bug> mesh_bugs() {
       {"verl_5983", "B049", counted_without_context_ranks},
       {"verl_6609", "B050", mean_taken_for_a_sum},
       {"megatron_lm_2417", "B052", second_loss_by_main_count},
-      {"megatron_lm_7498", "B053", second_loss_by_context_local_count, true, "SP0201"},
+      {"megatron_lm_7498", "B053", second_loss_by_context_local_count, "SP0201"},
       {"megatron_lm_7452_mtp", "B054", second_loss_by_local_ratio},
       {"automodel_1408_dropped", "B058", auxiliary_gradient_dropped},
-      {"automodel_1408_scale", "B059", auxiliary_gradient_not_compensated, true, ""},
+      {"automodel_1408_scale", "B059", auxiliary_gradient_not_compensated},
       {"megatron_lm_3672", "B060", auxiliary_of_local_probabilities},
       {"megatron_lm_5656", "B062", expert_averaged_over_replicas},
       {"deepspeed_5259", "B063", expert_divided_by_replicas},
       {"deepspeed_6545", "B064", expert_bucket_divided_by_replicas},
-      {"megablocks_20", "B065", expert_not_divided, true, "SP0205"},
+      {"megablocks_20", "B065", expert_not_divided, "SP0205"},
       {"megatron_lm_7160", "B066", expert_averaged_over_a_smaller_axis},
-      {"fairseq_4220", "B068", expert_replicas_not_reduced, true, "SP0201"},
+      {"fairseq_4220", "B068", expert_replicas_not_reduced, "SP0201"},
   };
 }
 

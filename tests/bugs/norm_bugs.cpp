@@ -138,13 +138,13 @@ Document clipped_in_each_microbatch(bool wrong, const Sizes& n) {
 
 std::vector<Bug> norm_bugs() {
   return {
-      {"rocm_transformer_engine_715", "B072", replicated_weight_tagged_as_cut, true, "SP0202"},
+      {"rocm_transformer_engine_715", "B072", replicated_weight_tagged_as_cut, "SP0202"},
       {"megatron_lm_5916", "B073", cut_experts_taken_for_duplicates},
       {"megatron_lm_7530", "B074", cut_sink_taken_for_duplicate},
-      {"automodel_3816", "B075", norm_per_expert_group, true, "SP0201"},
-      {"colossalai_2192", "B076", experts_clipped_apart, true, "SP0201"},
-      {"veomni_862", "B077", squares_summed_over_replicas, true, "SP0203"},
-      {"pytorch_159856", "B078", sum_of_norms, true, "SP0201"},
+      {"automodel_3816", "B075", norm_per_expert_group, "SP0201"},
+      {"colossalai_2192", "B076", experts_clipped_apart, "SP0201"},
+      {"veomni_862", "B077", squares_summed_over_replicas, "SP0203"},
+      {"pytorch_159856", "B078", sum_of_norms, "SP0201"},
       {"transformers_986", "B079", clipped_in_each_microbatch},
   };
 }

@@ -163,17 +163,17 @@ Document whole_delta_added_to_a_summand(bool wrong, const Sizes& n) {
 
 std::vector<Bug> partitioner_bugs() {
   return {
-      {"internevo_316", "B157", positions_start_at_zero, true, "SP0206"},
+      {"internevo_316", "B157", positions_start_at_zero, "SP0206"},
       {"megatron_lm_442", "B166", greatest_over_the_wrong_group},
       {"accelerate_3092", "B189", batch_cut_over_model_ranks},
       {"fairscale_1189", "B193", groups_exchanged},
       {"xla_42481", "B201", cut_before_the_sum},
-      {"xla_40034", "B202", sum_over_one_axis_only, true, "SP0201"},
-      {"jax_24576", "B206", joined_and_summed, true, "SP0202"},
-      {"pytorch_165962", "B212", greatest_of_summands, true, "SP0201"},
+      {"xla_40034", "B202", sum_over_one_axis_only, "SP0201"},
+      {"jax_24576", "B206", joined_and_summed, "SP0202"},
+      {"pytorch_165962", "B212", greatest_of_summands, "SP0201"},
       {"oneflow_8194", "B214", stacked_gradient_cut_along_the_old_dimension},
-      {"iseekyan_megatron_131", "B223", adapter_gradient_not_reduced, true, "SP0201"},
-      {"megatron_bridge_5634", "B224", whole_delta_added_to_a_summand, true, "SP0202"},
+      {"iseekyan_megatron_131", "B223", adapter_gradient_not_reduced, "SP0201"},
+      {"megatron_bridge_5634", "B224", whole_delta_added_to_a_summand, "SP0202"},
   };
 }
 

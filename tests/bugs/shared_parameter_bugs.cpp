@@ -139,7 +139,7 @@ std::vector<Bug> shared_parameter_bugs() {
       {"megatron_bridge_5591", "B171", scale_by_own_overflow},
       {"trl_5312", "B217", rollout_of_old_weights},
       {"verl_7495", "B218", rollout_without_adapter},
-      {"jax_21403", "B205", running_sum_of_own_shard, false},
+      {"jax_21403", "B205", running_sum_of_own_shard},
   };
 }
 

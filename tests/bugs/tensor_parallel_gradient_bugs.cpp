@@ -221,17 +221,17 @@ Document unmarked_norm(bool wrong, const Sizes& n) {
 
 std::vector<Bug> tensor_parallel_gradient_bugs() {
   return {
-      {"megatron_lm_1446", "B001", final_norm_not_reduced, true, "SP0201"},
-      {"gpt_neox_1257", "B002", layer_norm_hooks_never_run, true, "SP0201"},
+      {"megatron_lm_1446", "B001", final_norm_not_reduced, "SP0201"},
+      {"gpt_neox_1257", "B002", layer_norm_hooks_never_run, "SP0201"},
       {"gpt_neox_1259", "B003", norm_gradient_averaged},
-      {"transformers_48205", "B007", router_scores_not_reduced, true, "SP0201"},
+      {"transformers_48205", "B007", router_scores_not_reduced, "SP0201"},
       {"transformers_48687", "B008", router_gradient_of_one_path},
       {"automodel_2995_probs", "B009", gathered_probabilities_without_gradient},
-      {"megatron_lm_7452_out_norm", "B010", weight_shared_by_heads, true, "SP0201"},
-      {"bigcode_megatron_11", "B011", shared_key_bias, true, "SP0201"},
+      {"megatron_lm_7452_out_norm", "B010", weight_shared_by_heads, "SP0201"},
+      {"bigcode_megatron_11", "B011", shared_key_bias, "SP0201"},
       {"slime_1748", "B013", duplicated_work_summed},
       {"torchtitan_4332", "B014", divided_row_parallel_bias},
-      {"internlm_443", "B016", unmarked_norm, true, "SP0201"},
+      {"internlm_443", "B016", unmarked_norm, "SP0201"},
   };
 }
 

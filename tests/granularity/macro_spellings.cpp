@@ -1,5 +1,4 @@
 // Macro ops against core ops, written the way implementations do and not the way lowering/unfold does.
-#include <map>
 #include <ostream>
 
 #include "granularity/spellings.h"
@@ -341,30 +340,58 @@ void PrintTo(const Spelling& spelling, std::ostream* out) {
   *out << spelling.name;
 }
 
-std::vector<Spelling> macro_spellings() {
-  std::vector<Spelling> all = {softmax(),       softmax_in_two_passes(),
-                               rms_norm(),      rms_norm_by_contraction(),
-                               layer_norm(),    layer_norm_by_moments(),
-                               silu(),          swiglu(),
-                               gelu(),          rope(),
-                               attention(true), attention(false),
-                               cross_entropy(), cross_entropy_without_maximum(),
-                               adamw()};
-  using Taken = Spelling::Taken;
-  const std::map<std::string, Taken> partly = {
-      // A reference with the maximum subtracted gives the plan's raw exponentials no value to be recognised as.
-      {"softmax_without_maximum", Taken::coarse_plan},
-      {"attention_without_maximum", Taken::coarse_plan},
-      {"cross_entropy_without_maximum", Taken::neither},
-      {"softmax_by_log_sum_exp", Taken::fine_plan},
-      // Needs sum of squares expanded below a root.
-      {"layer_norm_by_moments", Taken::neither},
-      // Sigmoid has no law so far.
-      {"silu_by_exponential", Taken::neither},
+Spelling attention_in_chunks(std::int64_t chunks, bool running) {
+  const auto whole = one([](Ops& o, const Values& in) {
+    const ValueId p = o.op(OpCode::softmax, {o.einsum("bshd,bthd->bhst", {in[0], in[1]})}, {{"dim", std::int64_t{3}}});
+    return o.einsum("bhst,bthe->bshe", {p, in[2]});
+  });
+  struct Part {
+    ValueId max, sum, out;
   };
-  for (Spelling& spelling : all)
-    if (const auto found = partly.find(spelling.name); found != partly.end()) spelling.taken = found->second;
-  return all;
+  // Of parts of the keys, each with the sums of exp(score - its maximum); wrong: only the first is brought to the common one.
+  const auto merged = [](Ops& o, const std::vector<Part>& parts, bool right) -> Part {
+    Values maxima, sums, outs;
+    for (const Part& part : parts) maxima.push_back(part.max);
+    const ValueId max = o.op(OpCode::max, maxima);
+    for (const Part& part : parts) {
+      const ValueId factor = unary(o, OpCode::exp, o.sub(part.max, max));
+      sums.push_back(o.mul({part.sum, factor}));
+      outs.push_back(right || outs.empty() ? o.mul({part.out, along_rows(o, factor, part.out)}) : part.out);
+    }
+    return {max, o.add(sums), o.add(outs)};
+  };
+  const auto parts = [chunks, running, merged](bool right) {
+    return one([chunks, running, merged, right](Ops& o, const Values& in) {
+      std::vector<Part> found;
+      for (std::int64_t i = 0; i < chunks; ++i) {
+        const ValueId s = o.einsum("bshd,bthd->bhst", {in[0], o.part(in[1], 1, i, chunks)}), max = max_last(o, s);
+        const ValueId e = unary(o, OpCode::exp, o.sub(s, along_rows(o, max, s)));
+        found.push_back({max, sum_last(o, e), o.einsum("bhst,bthe->bhse", {e, o.part(in[2], 1, i, chunks)})});
+        if (running && i > 0) found = {merged(o, found, right)};
+      }
+      const Part all = found.size() > 1 ? merged(o, found, right) : found.front();
+      return o.transpose(o.div(all.out, along_rows(o, all.sum, all.out)), {0, 2, 1, 3});
+    });
+  };
+  return {"attention_in_chunks",
+          {{"q", {kBatch, kSequence, kHeads, kHeadDim}, "dp _ tp _"},
+           {"k", {kBatch, kSequence, kHeads, kHeadDim}, "dp _ tp _"},
+           {"v", {kBatch, kSequence, kHeads, kHeadDim}, "dp _ tp _"}},
+          {"dp _ tp _"},
+          whole,
+          parts(true),
+          parts(false)};
+}
+
+std::vector<Spelling> macro_spellings() {
+  return {softmax(),       softmax_in_two_passes(),
+          rms_norm(),      rms_norm_by_contraction(),
+          layer_norm(),    layer_norm_by_moments(),
+          silu(),          swiglu(),
+          gelu(),          rope(),
+          attention(true), attention(false),
+          cross_entropy(), cross_entropy_without_maximum(),
+          adamw()};
 }
 
 }  // namespace shardproof::granularity

@@ -225,8 +225,7 @@ Spelling nested_sums() {
           {""},
           whole,
           parts(true),
-          parts(false),
-          Spelling::Taken::fine_plan};
+          parts(false)};
 }
 
 // A broadcast bias, or a column of the weight that meets a column of ones.

@@ -34,13 +34,13 @@ struct Spelling {
   std::vector<Operand> operands;
   std::vector<std::string> results;  // placements
   Make coarse, fine, wrong;
-  // Whether the prover takes the fine form as a plan of the coarse one, and the reverse, or that is beyond it so far.
-  enum class Taken : std::uint8_t { both, fine_plan, coarse_plan, neither };
-  Taken taken = Taken::both;
 };
 void PrintTo(const Spelling& spelling, std::ostream* out);  // for GoogleTest
 
 std::vector<Spelling> macro_spellings();    // macro ops against core ops
+// Keys and values in chunks, each with a maximum of its own, brought together at the end or one after the other as flash
+// attention and rings of ranks do.
+Spelling attention_in_chunks(std::int64_t chunks, bool running);
 std::vector<Spelling> product_spellings();  // fused and separate products and sums
 
 }  // namespace shardproof::granularity

@@ -19,6 +19,7 @@ class FunctionsTest : public ::testing::Test {
   }
   TermId number(std::int64_t num, std::int64_t den = 1) { return pool_.constant(Rational(num, den)); }
   TermId exp(TermId t) { return pool_.apply(Function::exp, {t}); }
+  TermId log(TermId t) { return pool_.apply(Function::log, {t}); }
   TermId sqrt(TermId t) { return pool_.apply(Function::sqrt, {t}); }
   TermId max(std::vector<TermId> t) { return pool_.apply(Function::max, std::move(t)); }
   TermId negate(TermId t) { return pool_.scale(t, Rational(-1)); }
@@ -120,6 +121,51 @@ TEST_F(FunctionsTest, Roots) {
   EXPECT_TRUE(required(Obligation::Kind::nonnegative, sum));
 }
 
+TEST_F(FunctionsTest, RootOfAMultiple) {
+  EXPECT_EQ(sqrt(pool_.scale(x_, Rational(18))), pool_.scale(sqrt(pool_.scale(x_, Rational(2))), Rational(3)));
+  EXPECT_EQ(sqrt(pool_.scale(x_, Rational(1, 2))), pool_.scale(sqrt(pool_.scale(x_, Rational(2))), Rational(1, 2)));
+  EXPECT_EQ(sqrt(pool_.scale(x_, Rational(5, 12))), pool_.scale(sqrt(pool_.scale(x_, Rational(15))), Rational(1, 6)));
+  EXPECT_EQ(sqrt(pool_.scale(x_, Rational(std::int64_t{1'000'003} * 1009))), pool_.apply(Function::sqrt, {pool_.scale(x_, Rational(std::int64_t{1'000'003} * 1009))}));
+  EXPECT_EQ(sqrt(pool_.scale(x_, Rational(2 * 1021 * 1021))), pool_.scale(sqrt(pool_.scale(x_, Rational(2))), Rational(1021)));
+  EXPECT_NE(sqrt(pool_.scale(x_, Rational(18))), pool_.scale(sqrt(x_), Rational(3)));
+  EXPECT_NE(sqrt(pool_.scale(x_, Rational(-18))), pool_.scale(sqrt(pool_.scale(x_, Rational(2))), Rational(3)));
+  // Against the definition, for all small numbers.
+  for (std::int64_t num = 1; num <= 60; ++num)
+    for (std::int64_t den = 1; den <= 60; ++den) {
+      const TermId square = pool_.mul(sqrt(number(num, den)), sqrt(number(num, den)));
+      EXPECT_EQ(square, number(num, den));
+      for (std::int64_t k = 2; k <= 7; ++k)
+        EXPECT_EQ(sqrt(number(num * k * k, den)), pool_.scale(sqrt(number(num, den)), Rational(k)));
+    }
+}
+
+TEST_F(FunctionsTest, InverseOfAFractionPlusSomething) {
+  const TermId z = pool_.access(pool_.new_tensor({"z", {}, false, 0}), {});
+  const TermId ratio = pool_.mul(y_, pool_.inverse(z));
+  EXPECT_EQ(pool_.inverse(pool_.sub(ratio, pool_.one())), pool_.mul(z, pool_.inverse(pool_.sub(y_, z))));
+  EXPECT_TRUE(required(Obligation::Kind::nonzero, z));
+  EXPECT_EQ(pool_.inverse(pool_.add(pool_.mul(x_, exp(negate(y_))), pool_.one())),
+            pool_.mul(exp(y_), pool_.inverse(pool_.add(x_, exp(y_)))));
+  EXPECT_TRUE(required(Obligation::Kind::finite, y_));
+  EXPECT_EQ(pool_.inverse(pool_.add(pool_.mul(x_, pool_.inverse(sqrt(z))), pool_.one())),
+            pool_.mul(sqrt(z), pool_.inverse(pool_.add(x_, sqrt(z)))));
+  EXPECT_NE(pool_.inverse(pool_.sub(ratio, pool_.one())), pool_.inverse(pool_.sub(y_, z)));
+  EXPECT_NE(pool_.inverse(pool_.sub(ratio, pool_.one())), pool_.mul(z, pool_.inverse(pool_.sub(y_, pool_.one()))));
+}
+
+TEST_F(FunctionsTest, SigmoidByExponentials) {
+  const auto sigmoid = [&](TermId t) { return pool_.apply(Function::sigmoid, {t}); };
+  EXPECT_EQ(pool_.inverse(pool_.add(pool_.one(), exp(negate(x_)))), sigmoid(x_));
+  EXPECT_TRUE(required(Obligation::Kind::finite, x_));
+  EXPECT_EQ(pool_.inverse(pool_.add(number(2), pool_.scale(exp(pool_.sub(y_, x_)), Rational(2)))), pool_.scale(sigmoid(pool_.sub(x_, y_)), Rational(1, 2)));
+  for (const TermId other : {pool_.inverse(pool_.add(pool_.one(), exp(x_))), pool_.inverse(pool_.add(number(2), exp(negate(x_)))),
+                             pool_.inverse(pool_.sub(pool_.one(), exp(negate(x_)))), pool_.inverse(pool_.add(y_, exp(negate(x_)))),
+                             pool_.inverse(pool_.add(pool_.one(), pool_.mul(y_, exp(negate(x_))))),
+                             pool_.inverse(pool_.add(exp(x_), exp(negate(x_)))),
+                             pool_.inverse(pool_.sum({pool_.one(), exp(negate(x_)), exp(y_)}))})
+    EXPECT_NE(other, sigmoid(x_));
+}
+
 TEST_F(FunctionsTest, Powers) {
   const auto power = [&](TermId base, Rational exponent) {
     return pool_.apply(Function::power, {base, pool_.constant(exponent)});
@@ -137,6 +183,48 @@ TEST_F(FunctionsTest, ExpOfLogarithm) {
   EXPECT_TRUE(required(Obligation::Kind::nonzero, x_));
   EXPECT_TRUE(required(Obligation::Kind::nonnegative, x_));
   EXPECT_NE(exp(pool_.scale(pool_.apply(Function::log, {y_}), Rational(1, 2))), y_);
+}
+
+TEST_F(FunctionsTest, LogarithmOfAProductWithAnExponential) {
+  const TermId q = pool_.add(pool_.mul(x_, x_), number(1));
+  EXPECT_EQ(log(exp(x_)), x_);
+  EXPECT_TRUE(required(Obligation::Kind::finite, x_));
+  EXPECT_EQ(log(pool_.mul(exp(pool_.scale(y_, Rational(-2))), q)), pool_.sub(log(q), pool_.scale(y_, Rational(2))));
+  EXPECT_TRUE(required(Obligation::Kind::finite, y_));
+  EXPECT_TRUE(required(Obligation::Kind::nonnegative, q));
+  // exp(x) + exp(2x) = exp(x) (1 + exp(x))
+  EXPECT_EQ(log(pool_.add(exp(x_), pool_.mul(exp(x_), exp(x_)))), pool_.add(x_, log(pool_.add(number(1), exp(x_)))));
+  // A log-sum-exp is the same whatever is subtracted from the scores, unless that depends on the summation index.
+  const VarId j = pool_.named(VarKind::loop, "j", 8), k = pool_.named(VarKind::loop, "k", 6);
+  const TensorId scores = pool_.new_tensor({"s", {8, 6}, false, 0});
+  const TermId s = pool_.access(scores, {i_, pool_.index_var(k)});
+  const auto log_sum = [&](TermId body) { return log(pool_.reduce(Reduction::sum, {k}, exp(body))); };
+  EXPECT_EQ(pool_.add(log_sum(pool_.sub(s, y_)), y_), log_sum(s));
+  EXPECT_NE(pool_.add(log_sum(pool_.sub(s, y_)), x_), log_sum(s));
+  const TermId other = pool_.access(scores, {pool_.index_var(j), pool_.index_var(k)});
+  EXPECT_NE(pool_.add(log_sum(pool_.sub(s, other)), other), log_sum(s));
+}
+
+TEST_F(FunctionsTest, LogarithmOfWhatHasNoExponentialInCommon) {
+  EXPECT_TRUE(pool_.obligations().empty());
+  EXPECT_NE(log(pool_.mul(x_, y_)), pool_.add(log(x_), log(y_)));
+  EXPECT_NE(log(pool_.mul(x_, x_)), pool_.scale(log(x_), Rational(2)));  // x may be negative
+  EXPECT_NE(log(pool_.inverse(pool_.mul(x_, x_))), pool_.scale(log(x_), Rational(-2)));
+  EXPECT_NE(log(pool_.add(exp(x_), y_)), pool_.add(x_, log(y_)));
+  EXPECT_NE(log(pool_.add(exp(x_), exp(y_))), pool_.add(x_, y_));
+  EXPECT_NE(log(pool_.add(exp(x_), number(1))), x_);
+  EXPECT_NE(log(pool_.scale(exp(x_), Rational(-1))), x_);
+  EXPECT_NE(log(pool_.scale(exp(x_), Rational(2))), x_);
+  EXPECT_NE(log(exp(masked_)), masked_);  // exp(-inf) = 0 first, and log 0 is left alone
+  EXPECT_EQ(log(exp(masked_)), log(pool_.zero()));
+}
+
+TEST_F(FunctionsTest, LogarithmOfAReciprocal) {
+  EXPECT_EQ(log(pool_.inverse(x_)), negate(log(x_)));
+  EXPECT_TRUE(required(Obligation::Kind::nonnegative, x_));
+  EXPECT_TRUE(required(Obligation::Kind::nonzero, x_));
+  EXPECT_EQ(log(pool_.mul(exp(y_), pool_.inverse(x_))), pool_.sub(y_, log(x_)));
+  EXPECT_NE(log(pool_.inverse(pool_.mul(x_, y_))), negate(pool_.add(log(x_), log(y_))));
 }
 
 TEST_F(FunctionsTest, Maximum) {

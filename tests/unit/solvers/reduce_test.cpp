@@ -369,6 +369,22 @@ TEST_F(ReduceTest, SummandsLeaveMaximaButFactorsDoNot) {
   EXPECT_EQ(extents(checked(reduce(Reduction::max, {i}, multiply({constant(-2), at(a_, v(i))})))), (Extents{6}));
 }
 
+TEST_F(ReduceTest, AdjacentMaximaBecomeOne) {
+  const VarId f = free("f", 4), p = bound("p", 8), q = bound("q", 5), all = bound("all", 13);
+  const auto maximum = [&](VarId w, std::int64_t from, TensorId of) {
+    return reduce(Reduction::max, {w}, multiply({at(of, linear(from, {{1, v(w)}, {20, v(f)}})), at(b_, v(f))}));
+  };
+  const TermId whole = checked(maximum(all, 3, a_));
+  EXPECT_EQ(checked(apply(Function::max, {maximum(p, 3, a_), maximum(q, 11, a_)})), whole);
+  EXPECT_EQ(checked(apply(Function::max, {maximum(q, 11, a_), maximum(p, 3, a_)})), whole);
+  // A gap, an overlap, something else in the second part, a summand on one side only.
+  EXPECT_NE(checked(apply(Function::max, {maximum(p, 3, a_), maximum(q, 12, a_)})), whole);
+  EXPECT_NE(checked(apply(Function::max, {maximum(p, 3, a_), maximum(q, 10, a_)})), whole);
+  EXPECT_NE(checked(apply(Function::max, {maximum(p, 3, a_), maximum(q, 11, b_)})), whole);
+  EXPECT_NE(checked(apply(Function::max, {maximum(p, 3, a_), add({maximum(q, 11, a_), constant(1)})})), whole);
+  EXPECT_NE(checked(apply(Function::max, {maximum(p, 3, a_), multiply({constant(2), maximum(q, 11, a_)})})), whole);
+}
+
 TEST_F(ReduceTest, FreeGuardsSplitMaxima) {
   const VarId i = bound("i", 6), f = free("f", 8);
   const TermId split =

@@ -95,6 +95,15 @@ TEST(TermFuzz, Functions) {
   fuzz(20'000, {true, false, false}, 20, [](TermGenerator& g) { return g.term(3); });
 }
 
+TEST(TermFuzz, Logarithms) {
+  for (const bool masks : {false, true})
+    fuzz(10'000, {true, false, masks}, 20, [](TermGenerator& g) { return g.logarithm(2); });
+}
+
+TEST(TermFuzz, Reciprocals) {
+  fuzz(10'000, {true, false, false}, 20, [](TermGenerator& g) { return g.reciprocal(2); });
+}
+
 TEST(TermFuzz, MaskedFunctions) {
   fuzz(10'000, {true, false, true}, 20, [](TermGenerator& g) { return apply(Function::tanh, {g.term(2)}); });
 }
@@ -105,6 +114,10 @@ TEST(ReductionFuzz, Sums) {
 
 TEST(ReductionFuzz, AdjacentSums) {
   fuzz(4'000, {}, 8, [](TermGenerator& g) { return g.chunks(); });
+}
+
+TEST(ReductionFuzz, AdjacentMaxima) {
+  fuzz(4'000, {}, 8, [](TermGenerator& g) { return g.chunks(Reduction::max); });
 }
 
 TEST(ReductionFuzz, Maxima) {

@@ -170,7 +170,7 @@ Term TermGenerator::sum() {
   return reduce(Reduction::sum, bound, add(std::move(terms)));
 }
 
-Term TermGenerator::chunks() {
+Term TermGenerator::chunks(Reduction op) {
   // One body over a long variable, cut into pieces; now and then a piece is shifted, doubled or left out.
   const std::int64_t extent = random_.between(4, 12);
   const VarId whole = bind(extent);
@@ -192,11 +192,12 @@ Term TermGenerator::chunks() {
     std::vector<VarId> bound{v};
     if (two) bound.insert(random_.chance(50) ? bound.begin() : bound.end(), other);
     if (!random_.chance(5))
-      pieces.push_back(multiply({constant(random_.chance(5) ? 2 : 1), reduce(Reduction::sum, bound, piece)}));
+      pieces.push_back(multiply({constant(random_.chance(5) ? 2 : 1), reduce(op, bound, piece)}));
     from += size;
   }
   for (std::size_t i = pieces.size(); i > 1; --i)
     std::swap(pieces[i - 1], pieces[static_cast<std::size_t>(random_.between(0, static_cast<std::int64_t>(i) - 1))]);
+  if (op == Reduction::max) return pieces.empty() ? constant(1) : apply(Function::max, std::move(pieces));
   return multiply({random_.chance(50) ? constant(3) : factor(), add(std::move(pieces))});
 }
 
@@ -239,6 +240,57 @@ Term TermGenerator::positive(int depth) {
       return multiply({constant(4), x, x});
     default:
       return x;
+  }
+}
+
+// Of positive values with exponentials to take out, and of reciprocals.
+Term TermGenerator::logarithm(int depth) {
+  const auto exp = [](const Term& x) { return apply(Function::exp, {x}); };
+  const Term shift = exp(multiply({constant(random_.between(-2, 2)), factor()}));
+  switch (random_.between(0, 4)) {
+    case 0:
+      return apply(Function::log, {multiply({shift, positive(depth)})});
+    case 1:
+      return apply(Function::log, {add({multiply({shift, exp(factor())}), multiply({shift, shift, exp(factor())})})});
+    case 2:
+      return apply(Function::log, {multiply({shift, apply(Function::inverse, {positive(depth)})})});
+    case 3: {  // a row's maximum, or anything else that is subtracted from all of its scores
+      const Term maximum = factor();
+      const std::vector<VarId> bound = bind_some(2);
+      Term shifted = exp(add({shape_.masks ? masked_score() : factor(), multiply({constant(-1), maximum})}));
+      if (random_.chance(30)) shifted = multiply({guard(), shifted});
+      for (std::size_t i = 0; i < bound.size(); ++i) unbind();
+      const Term log = apply(Function::log, {reduce(Reduction::sum, bound, shifted)});
+      return random_.chance(50) ? add({log, maximum}) : exp(multiply({constant(-1), log}));
+    }
+    default:
+      return apply(Function::log, {positive(depth)});
+  }
+}
+
+// Of sums with fractions, and of constants and exponentials.
+Term TermGenerator::reciprocal(int depth) {
+  const auto exp = [](const Term& x) { return apply(Function::exp, {x}); };
+  const auto below = [&]() -> Term {
+    switch (random_.between(0, 3)) {
+      case 0:
+        return apply(Function::inverse, {factor()});
+      case 1:
+        return exp(multiply({constant(random_.between(-2, 2)), factor()}));
+      case 2:
+        return apply(Function::inverse, {apply(Function::sqrt, {positive(depth)})});
+      default:
+        return apply(Function::inverse, {multiply({factor(), factor()})});
+    }
+  };
+  const Rational c(random_.between(1, 2));
+  switch (random_.between(0, 2)) {
+    case 0:
+      return apply(Function::inverse, {add({constant(c), multiply({constant(random_.chance(80) ? c : -c), exp(factor()), exp(factor())})})});
+    case 1:
+      return apply(Function::inverse, {add({multiply({factor(), below()}), multiply({constant(c), below()}), constant(random_.between(-1, 1))})});
+    default:
+      return apply(Function::sqrt, {multiply({constant(Rational(random_.between(1, 60), random_.between(1, 60))), positive(depth)})});
   }
 }
 

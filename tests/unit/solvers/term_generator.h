@@ -25,8 +25,10 @@ class TermGenerator {
   Term condition();        // a sum of products of guards with value 0 or 1
   Term term(int depth);    // real-valued
   Term sum();              // a reduction with 1-3 bound variables over guarded products
-  Term chunks();           // adjacent or nearly adjacent sums of one body
+  Term chunks(Reduction op = Reduction::sum);  // adjacent or nearly adjacent sums, or maxima, of one body
   Term maximum();          // a max reduction, perhaps masked
+  Term logarithm(int depth);  // of exponentials, sums of them and reciprocals
+  Term reciprocal(int depth);  // of sums with fractions and exponentials
   Term factor();           // an access with digit, linear and quotient indices
 
   VarId bind(std::int64_t extent);  // a new variable in scope; the innermost unbind() removes it
