@@ -47,7 +47,7 @@ bool Patch::apply(const Session& session, const Repair& repair) {
   if (static_cast<std::size_t>(repair.value.index) >= program().values.size()) return false;
   if (repaired == ir::OpCode::loop && !of_macro) return repair.inserted && insert_behind_loop(repair);
   const Place place = definition(program().body, repair.value);
-  if (place.body == nullptr || !(repair.replacement || repair.inserted)) return false;
+  if (place.body == nullptr || !(repair.replacement || repair.inserted || repair.factor)) return false;
   if (ir::schema_of((*place.body)[place.index].op).family == ir::OpFamily::macro && !of_macro) return false;
   if (repair.replacement) {
     Instruction& old = (*place.body)[place.index];
@@ -58,18 +58,32 @@ bool Patch::apply(const Session& session, const Repair& repair) {
     changed_.insert(old.outputs.front());
     return true;
   }
+  std::vector<Instruction> added;
+  if (repair.inserted) {
+    added.push_back(*repair.inserted);
+  } else {
+    const ValueId number = new_value(repair.value, ".factor");
+    Instruction constant, product;
+    constant.op = ir::OpCode::constant;
+    constant.outputs = {number};
+    constant.attributes.set("value", *repair.factor);
+    product.op = ir::OpCode::mul;
+    product.inputs = {repair.value, number};
+    product.outputs = {repair.value};
+    added = {constant, product};
+  }
   // The old result becomes "<name>.before"; the new instruction defines the name that everyone reads.
-  const ValueId before = new_value(repair.value, repair.inserted->op == ir::OpCode::all_reduce ? ".partial" : ".before");
+  const ValueId before = new_value(repair.value, added.back().op == ir::OpCode::all_reduce ? ".partial" : ".before");
   Instruction& producer = (*place.body)[place.index];
   std::replace(producer.outputs.begin(), producer.outputs.end(), repair.value, before);
   changed_.erase(repair.value);
   changed_.insert(producer.outputs.front());
-  Instruction added = *repair.inserted;
-  std::replace(added.inputs.begin(), added.inputs.end(), repair.value, before);
-  added.outputs = {repair.value};
-  added.span = {};
-  added_.insert(repair.value);
-  place.body->insert(place.body->begin() + static_cast<std::ptrdiff_t>(place.index) + 1, std::move(added));
+  for (Instruction& i : added) {
+    std::replace(i.inputs.begin(), i.inputs.end(), repair.value, before);
+    i.span = {};
+    added_.insert(i.outputs.front());
+  }
+  place.body->insert(place.body->begin() + static_cast<std::ptrdiff_t>(place.index) + 1, added.begin(), added.end());
   return true;
 }
 

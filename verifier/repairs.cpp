@@ -130,6 +130,7 @@ std::vector<Repair> rescalings(Session& session, std::size_t step_index) {
       r.step = step_index;
       r.value = value;
       r.term = session.pool().scale(term, factor);
+      r.factor = factor;
       r.guess = n.origin == "2" || n.size == -1;
       repairs.push_back(std::move(r));
     }

@@ -23,6 +23,7 @@ struct Repair {
   // How the file would change: the instruction in place of the old one, and a collective behind it (both optional).
   std::optional<ir::Instruction> replacement;
   std::optional<ir::Instruction> inserted;  // reads and redefines `value`
+  std::optional<ir::Rational> factor;  // or the value times this
   // Instead: the claim (of the session) that should be about another value.
   std::optional<std::size_t> claim;
   ir::ValueId claimed;

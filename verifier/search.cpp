@@ -287,15 +287,13 @@ Search::Score Search::apply(const Repair& repair, bool local) {
 // Tries the hypotheses; true if one leaves no failed claim (it is then in `best`).
 bool Search::try_all(const std::vector<Repair>& repairs, Best& best, bool local) {
   ProgramRun& run = session_.plan_run();
-  if (getenv("DBGS")) for (const Repair& r : repairs) fprintf(stderr, "TRY %zu %s | %s | %s\n", r.step, session_.plan_program().value(r.value).name.c_str(), r.finding.c_str(), r.fix.c_str());
   for (const Repair& repair : repairs) {
     if (exhausted()) break;
     const std::vector<TermId> saved = run.snapshot();
     const Score after = apply(repair, local);
     run.clear_override(repair.value);
     run.restore(saved);
-    if (getenv("DBGS")) fprintf(stderr, "   failed %zu/%zu bad %zu/%zu nodes %zu\n", after.failed_claims, before_.failed_claims, after.bad, before_.bad, session_.pool().node_count());
-    if (!improves(repair, after) || (best.repair && !(after < best.score))) continue;
+      if (!improves(repair, after) || (best.repair && !(after < best.score))) continue;
     best = {repair, after};
     if (after.failed_claims == 0) return true;
   }
