@@ -13,7 +13,8 @@ using solvers::VarId;
 
 namespace {
 constexpr std::size_t kMaxVariables = 4;   // that a partial sum may still depend on
-constexpr std::int32_t kMaxPartial = 300;  // nodes of a term that is looked at as a partial sum
+constexpr std::int32_t kMaxOfMaxima = 300;    // the same, as part of a maximum
+constexpr std::int32_t kMaxPartial = 20000;  // nodes of a term that is looked at as a partial sum
 }  // namespace
 
 bool Blame::recognised(ValueId value) {
@@ -175,8 +176,16 @@ bool Blame::completes(const Step& step, solvers::TermId term) {
         s.set(variables[k], pool.index_var(bound.back()));
       }
       const TermId body = pool.substitute(piece, s);
-      for (const solvers::Reduction kind : {solvers::Reduction::sum, solvers::Reduction::max})
-        if (sums_match(session_.folder().refold(pool.reduce(kind, bound, body)))) return true;
+      const auto matches_reduced = [&](solvers::Reduction kind) {
+        try {
+          return sums_match(session_.folder().refold(pool.reduce(kind, bound, body)));
+        } catch (const solvers::BudgetExceeded& e) {
+          if (e.what_kind != solvers::BudgetExceeded::What::size) throw;
+          return false;
+        }
+      };
+      if (matches_reduced(solvers::Reduction::sum)) return true;
+      if (pool.node(piece).size <= kMaxOfMaxima && matches_reduced(solvers::Reduction::max)) return true;
     }
     return false;
   };

@@ -16,7 +16,7 @@ using solvers::VarId;
 
 namespace {
 
-constexpr std::int32_t kLargest = 600;  // larger terms are the debris of an earlier fault
+constexpr std::int32_t kLargest = 20000;  // the squares of all buckets are one sum
 
 Instruction all_reduce(ir::ValueId value, const Texts& axes, const std::string& kind) {
   Instruction i;
@@ -36,7 +36,7 @@ std::vector<Repair> missing_reductions(Session& session, std::size_t step_index,
   const Step& step = session.plan_run().steps()[step_index];
   for (ir::ValueId value : step.instruction->outputs) {
     const TermId term = session.plan_run().term(value);
-    if (!wanted(value) || pool.node(term).size > kLargest) continue;
+    if (!wanted(value) || pool.node(term).size > kLargest || session.plan_run().containment().strayed(term)) continue;
     // Whether a further reduction over one of the axes left would complete it.
     const auto completes_later = [&](TermId reduced, const Texts& done) {
       for (const ir::MeshAxis& axis : session.mesh().axes) {
