@@ -18,6 +18,7 @@ namespace {
 // elementwise computation that is grouped in another way. They are shorter than this.
 constexpr int kDepth = 4;            // from here on large pieces are lost
 constexpr int kDeep = 40;            // from here on all
+constexpr std::size_t kManyLost = 24;  // lost pieces of one value that stay apart
 constexpr std::int32_t kLarge = 60;  // nodes of a piece, guards not counted
 
 }  // namespace
@@ -104,12 +105,19 @@ TermId Containment::contain(TermId term, const std::vector<TermId>& operands, bo
     if (const auto it = depth_.find(operand.value); it != depth_.end()) depth = std::max(depth, it->second);
   depth += arithmetic ? 1 : 0;
   bool changed = false;
-  std::vector<TermId> parts;
+  std::vector<TermId> parts, lost;
   for (const auto& [guards, piece] : pieces(term)) {  // parts of a buffer stray one by one
     const TermId contained = contain_piece(piece, depth, keep);
     changed = changed || contained != piece;
-    parts.push_back(pool_.mul(pool_.product(guards, ir::Rational(1)), contained));
+    const TermId part = pool_.mul(pool_.product(guards, ir::Rational(1)), contained);
+    (strayed(contained) && !keep(contained) ? lost : parts).push_back(part);
   }
+  // Products of two such terms have a piece for each pair.
+  if (arithmetic && lost.size() > kManyLost) {
+    changed = true;
+    lost = {stand_in(pool_.sum(lost))};
+  }
+  parts.insert(parts.end(), lost.begin(), lost.end());
   const TermId result = changed ? pool_.sum(parts) : term;
   const auto [it, added] = depth_.try_emplace(result.value, depth);
   it->second = std::min(it->second, depth);

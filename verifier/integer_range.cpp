@@ -25,7 +25,7 @@ Interval marks(const Interval& a, const Interval& b) {
 }
 
 bool is_known(const Interval& a) {
-  return !a.undeclared && !a.unknown;
+  return !a.unknown;
 }
 
 template <typename F>
@@ -54,7 +54,7 @@ Interval times(const Interval& a, const Interval& b) {
 Interval divided(const Interval& a, std::int64_t divisor) {
   if (!is_known(a) || divisor == 1) return a;
   const auto floor = [&](std::int64_t x) { return x / divisor - (x % divisor < 0 ? 1 : 0); };
-  return {floor(a.lo), a.hi % divisor > 0 ? floor(a.hi) + 1 : floor(a.hi)};
+  return {floor(a.lo), a.hi % divisor > 0 ? floor(a.hi) + 1 : floor(a.hi), a.undeclared};
 }
 
 }  // namespace
@@ -62,7 +62,7 @@ Interval divided(const Interval& a, std::int64_t divisor) {
 Interval IntegerRange::of_tensor(solvers::TensorId tensor, int depth) {
   if (const auto it = memo_.find(tensor); it != memo_.end()) return it->second;
   const TermId definition = atoms_.definition(tensor);
-  const Interval result = definition.valid() ? of(definition, {}, depth + 1) : Interval{0, 0, true};
+  const Interval result = definition.valid() ? of(definition, {}, depth + 1) : Interval{0, 0, true, true};
   return memo_[tensor] = result;
 }
 
@@ -113,13 +113,13 @@ Interval IntegerRange::of(TermId term, const std::vector<TermId>& guards, int de
         case Function::max: {
           if (!is_known(all)) return all;
           all = arguments.front();
-          for (const Interval& a : arguments) all = {std::max(all.lo, a.lo), std::max(all.hi, a.hi)};
+          for (const Interval& a : arguments) all = {std::max(all.lo, a.lo), std::max(all.hi, a.hi), all.undeclared || a.undeclared};
           return all;
         }
         case Function::abs: {
           const Interval a = arguments.front(), negated = times(a, {-1, -1});
-          if (!is_known(a) || !is_known(negated)) return {0, 0, a.undeclared, !a.undeclared};
-          return {std::max<std::int64_t>(0, std::max(a.lo, negated.lo)), std::max(a.hi, negated.hi)};
+          if (!is_known(a) || !is_known(negated)) return {0, 0, a.undeclared, true};
+          return {std::max<std::int64_t>(0, std::max(a.lo, negated.lo)), std::max(a.hi, negated.hi), a.undeclared};
         }
         default: return {0, 0, all.undeclared, true};
       }

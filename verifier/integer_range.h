@@ -17,16 +17,14 @@ class IntegerRange {
  public:
   struct Interval {
     std::int64_t lo = 0, hi = 0;
-    // Some input that the term reads has no declared bounds, so nothing is known of it.
-    bool undeclared = false;
-    // There are bounds, but they are beyond 64 bits or not known to this class.
-    bool unknown = false;
+    bool undeclared = false;  // some input that the term reads has no bounds but those of its type
+    bool unknown = false;     // there are no bounds, or not within 64 bits, or this class does not know them
   };
   explicit IntegerRange(solvers::AtomTable& atoms) : atoms_(atoms), pool_(atoms.pool()) {}
   // Of all values that the term has where the guards hold.
   Interval of(solvers::TermId term, const std::vector<solvers::TermId>& guards) { return of(term, guards, 0); }
-  // A literal tensor, whose elements are in [lo, hi].
-  void know(solvers::TensorId tensor, std::int64_t lo, std::int64_t hi) { memo_[tensor] = {lo, hi}; }
+  // A literal tensor whose elements are in [lo, hi], or an input that is known by its type only.
+  void know(solvers::TensorId tensor, std::int64_t lo, std::int64_t hi, bool undeclared = false) { memo_[tensor] = {lo, hi, undeclared}; }
 
  private:
   Interval of(solvers::TermId term, const std::vector<solvers::TermId>& guards, int depth);

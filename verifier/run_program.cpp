@@ -161,7 +161,9 @@ void ProgramRun::run_instruction(const Instruction& instruction) {
     if (side_ == Side::reference) {
       const ir::OpFamily family = ir::schema_of(instruction.op).family;
       const bool structural = family == ir::OpFamily::source || (family == ir::OpFamily::structure && instruction.op != OpCode::scatter_add);
-      result = structural || mentions(result, carried_) ? folder_.fold(result) : folder_.define(value.name, result);
+      // Indices and conditions on them stay what they are: an atom would hide that its value is known.
+      const bool index = !ir::is_float(value.type.dtype) && semantics_.is_index_function(result);
+      result = index ? result : structural || mentions(result, carried_) ? folder_.fold(result) : folder_.define(value.name, result);
     } else {
       std::vector<TermId> terms;
       for (const Denotation& operand : operands) terms.push_back(operand.term);

@@ -111,6 +111,7 @@ bool computes(const ir::Instruction& i) {
   switch (ir::schema_of(i.op).family) {
     case ir::OpFamily::structure: return i.op == OpCode::cast || i.op == OpCode::scatter_add || i.op == OpCode::pad;
     case ir::OpFamily::communication: return i.op == OpCode::all_reduce || i.op == OpCode::reduce_scatter;
+    case ir::OpFamily::elementwise: return i.op != OpCode::select && i.op != OpCode::stop_gradient;
     default: return true;
   }
 }
@@ -252,13 +253,9 @@ void Semantics::require_fits(const std::string& what, TermId term, ir::DType dty
   const Limits limits = limits_of(dtype);
   pool_.by_cases_under({term}, {}, [&](const std::vector<TermId>& piece, const std::vector<TermId>& guards) {
     const IntegerRange::Interval range = ranges_.of(piece[0], guards);
-    if (range.undeclared) {
-      without_bounds();
-    } else if (range.unknown) {
-      does_not_fit(what, dtype, "values without known bounds");
-    } else if (range.lo < limits.lo || range.hi > limits.hi) {
-      does_not_fit(what, dtype, "values in [" + std::to_string(range.lo) + ", " + std::to_string(range.hi) + "]");
-    }
+    if (!range.unknown && range.lo >= limits.lo && range.hi <= limits.hi) return piece[0];
+    if (range.undeclared) without_bounds();
+    else does_not_fit(what, dtype, range.unknown ? "values without known bounds" : "values in [" + std::to_string(range.lo) + ", " + std::to_string(range.hi) + "]");
     return piece[0];
   });
 }
@@ -285,6 +282,11 @@ void Semantics::require_result_fits(const ir::Instruction& i, const Operands& op
 void Semantics::require_sum_fits(const std::string& name, TermId term, ir::DType dtype) {
   if (!ir::is_integer(dtype)) return;
   require_fits("`" + name + "`, which a loop adds up,", term, dtype, [&] { assume_fits(name, dtype); });
+}
+
+void Semantics::know_type(solvers::TensorId tensor, ir::DType dtype) {
+  const Limits limits = limits_of(dtype);
+  if (dtype != ir::DType::i64) ranges_.know(tensor, limits.lo, limits.hi, true);
 }
 
 // An assumption about the reference's integers; the plan may not compute in narrower ones.

@@ -64,6 +64,9 @@ class Semantics {
   // The result's term. The instruction is a core op with one result, not a loop, release, send or recv.
   solvers::TermId evaluate(const ir::Instruction& instruction, const std::vector<Denotation>& operands, const ir::TensorType& result);
 
+  // Whether the term is a function of indices and literals alone.
+  bool is_index_function(solvers::TermId term) const { return conditions_.is_index_function(term); }
+
   // Of its result.
   Infinity infinity(const ir::Instruction& instruction, const std::vector<Denotation>& operands) const;
 
@@ -94,6 +97,8 @@ class Semantics {
   // A reference tensor `term` is held as `dtype` in the plan: as integers of less bits only if they fit. Throws.
   void require_held(const std::string& name, solvers::TermId term, ir::DType dtype);
 
+  // An integer tensor of which only the type is known.
+  void know_type(solvers::TensorId tensor, ir::DType dtype);
   // A loop's result fits its type. Throws.
   void require_sum_fits(const std::string& name, solvers::TermId term, ir::DType dtype);
 
@@ -115,6 +120,7 @@ class Semantics {
   bool is_arbitrary(solvers::TermId term) const;
   void require(const ir::Instruction& i, solvers::Obligation condition);
   void require_finite(const ir::Instruction& i, const Denotation& operand);
+  void require_mask_of_indices(const Operands& operands);
   solvers::TermId source(const ir::Instruction& i, const ir::TensorType& result);
   solvers::TermId structure(const ir::Instruction& i, const Operands& operands, const ir::TensorType& result);
   solvers::TermId indexed(const ir::Instruction& i, const Operands& operands, const ir::TensorType& result);

@@ -3,6 +3,8 @@
 #include "ir/infer_type.h"
 #include "verifier/semantics.h"
 
+#include <algorithm>
+
 namespace shardproof::verifier {
 
 using ir::OpCode;
@@ -65,7 +67,9 @@ TermId Semantics::elementwise(const ir::Instruction& i, const Operands& operands
       SHARDPROOF_CHECK(direction == "ne");
       return pool_.complement(equal);
     }
-    case OpCode::select: return pool_.add(pool_.mul(a[0], a[1]), pool_.mul(pool_.complement(a[0]), a[2]));
+    case OpCode::select:
+      require_mask_of_indices(operands);
+      return pool_.add(pool_.mul(a[0], a[1]), pool_.mul(pool_.complement(a[0]), a[2]));
     case OpCode::logical_and: return pool_.mul(a[0], a[1]);
     case OpCode::logical_or: return pool_.complement(pool_.mul(pool_.complement(a[0]), pool_.complement(a[1])));
     case OpCode::logical_not: return pool_.complement(a[0]);
@@ -73,6 +77,17 @@ TermId Semantics::elementwise(const ir::Instruction& i, const Operands& operands
     default: break;
   }
   SHARDPROOF_CHECK(false);
+}
+
+// c x + (1 - c) y is the choice between x and y only where both are numbers. With minus infinity in it, c and its complement
+// have to be sums of guards, whose value is known on every piece: 0 * -inf and -inf - -inf never meet the laws of numbers.
+void Semantics::require_mask_of_indices(const Operands& operands) {
+  if (operands[1].infinity == Infinity::none && operands[2].infinity == Infinity::none) return;
+  for (const TermId condition : {operands[0].term, pool_.complement(operands[0].term)})
+    for (const solvers::Monomial& m : pool_.monomials_of(condition))
+      if (ir::sign(m.coefficient) < 0 || !std::all_of(m.factors.begin(), m.factors.end(), [&](const solvers::Factor& f) { return pool_.is_guard(f.term); }))
+        throw SemanticsError("SP0905", "unsupported", "`select` has no rule for minus infinity under a condition on real numbers",
+                             "a condition on indices or integers, or finite values", "a mask that compares real numbers");
 }
 
 TermId Semantics::contraction(const ir::Instruction& i, const Operands& operands) {

@@ -114,6 +114,8 @@ void Session::run_reference() {
       reference_run_->set(value, pool_.index_value(pool_.index_load(tensor, indices)));
     } else {
       const solvers::TensorId tensor = atoms_.opaque({v.name, v.type.shape, false, 0});
+      if (ir::is_integer(v.type.dtype))
+        for (Semantics* semantics : {reference_semantics_.get(), plan_semantics_.get()}) semantics->know_type(tensor, v.type.dtype);
       reference_run_->set(value, pool_.access(tensor, indices));
     }
   };
