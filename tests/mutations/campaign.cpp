@@ -276,14 +276,24 @@ std::string table(const std::vector<Outcome>& outcomes) {
   return out.str();
 }
 
-double blamed_share(const std::vector<Outcome>& outcomes) {
-  int all = 0, blamed = 0;
+namespace {
+double share(const std::vector<Outcome>& outcomes, const std::function<bool(const Outcome&)>& counts) {
+  int all = 0, counted = 0;
   for (const Outcome& o : outcomes) {
     if (o.verdict == verifier::Verdict::invalid || o.parity == Outcome::Parity::equal) continue;
     ++all;
-    blamed += o.blamed_at || o.blamed_near ? 1 : 0;
+    counted += counts(o) ? 1 : 0;
   }
-  return all == 0 ? 1 : static_cast<double>(blamed) / all;
+  return all == 0 ? 1 : static_cast<double>(counted) / all;
+}
+}  // namespace
+
+double blamed_share(const std::vector<Outcome>& outcomes) {
+  return share(outcomes, [](const Outcome& o) { return o.blamed_at || o.blamed_near; });
+}
+
+double fixed_share(const std::vector<Outcome>& outcomes) {
+  return share(outcomes, [](const Outcome& o) { return o.fix_verified; });
 }
 
 }  // namespace shardproof::mutations

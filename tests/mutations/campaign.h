@@ -49,6 +49,9 @@ std::string table(const std::vector<Outcome>& outcomes);
 // or one instruction on.
 double blamed_share(const std::vector<Outcome>& outcomes);
 
+// The share of the same mutants for which a verified fix was found (with `fixes`).
+double fixed_share(const std::vector<Outcome>& outcomes);
+
 // Numeric parity; not_run without the runtime.
 Outcome::Parity parity(const ir::Document& document);
 bool has_parity();

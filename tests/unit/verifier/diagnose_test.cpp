@@ -93,6 +93,76 @@ TEST(Diagnose, EqualFaultsInTwoLayersAreOneFindingAtTwoPlaces) {
   EXPECT_EQ(d.fix->applicability, ir::Applicability::verified);
 }
 
+// Changes the instruction that defines `name`.
+std::string changed(const std::string& text, const std::string& name, const std::function<void(ir::Instruction&, ir::Program&)>& change) {
+  ir::Document document = read(text);
+  ir::Program& program = document.plan.stages.front().program;
+  const ir::ValueId id = program.find(name);
+  bool found = false;
+  const std::function<void(std::vector<ir::Instruction>&)> visit = [&](std::vector<ir::Instruction>& body) {
+    for (ir::Instruction& i : body) {
+      if (i.region != nullptr) visit(i.region->body);
+      if (i.outputs.empty() || i.outputs[0] != id) continue;
+      change(i, program);
+      found = true;
+    }
+  };
+  visit(program.body);
+  EXPECT_TRUE(found) << name;
+  std::ostringstream out;
+  ir::print_json(document, out);
+  return out.str();
+}
+
+// One finding at `name`, with a fix that makes the plan right when its edits are applied to the file.
+void expect_mended(const std::string& text, const std::string& name) {
+  const Report report = verify(read(text));
+  EXPECT_NE(report.verdict, Verdict::equivalent);
+  ASSERT_EQ(report.diagnostics.size(), 1U);
+  const ir::Diagnostic& d = report.diagnostics[0];
+  EXPECT_EQ(d.subject.value, name) << d.message;
+  ASSERT_TRUE(d.fix.has_value()) << d.message;
+  EXPECT_EQ(d.fix->applicability, ir::Applicability::verified) << d.fix->message;
+  ASSERT_FALSE(d.fix->edits.empty());
+  const Report fixed = verify(read(apply(text, d.fix->edits)));
+  EXPECT_EQ(fixed.verdict, Verdict::equivalent) << d.fix->message << "; " << fixed.unknown_reason;
+}
+
+TEST(Diagnose, ADroppedResidualIsFound) {
+  expect_mended(changed(planned(), "l1.norm2.d_residual", [](ir::Instruction& i, ir::Program&) { i.inputs.pop_back(); }), "l1.norm2.d_residual");
+}
+
+TEST(Diagnose, AComparisonTheOtherWayIsFound) {
+  expect_mended(changed(planned(), "attention.causal", [](ir::Instruction& i, ir::Program&) { i.attributes.set("direction", std::string("gt")); }),
+                "attention.causal");
+}
+
+TEST(Diagnose, AnotherNumberThanTheReferenceHasIsFound) {
+  const std::string text = planned();
+  std::string number;
+  changed(text, "l0.norm1.square_eps", [&](ir::Instruction& i, ir::Program& program) { number = program.value(i.inputs[1]).name; });
+  const Report report = verify(read(changed(text, number, [](ir::Instruction& i, ir::Program&) { i.attributes.set("value", ir::Rational(1, 300)); })));
+  ASSERT_EQ(report.diagnostics.size(), 1U);
+  ASSERT_TRUE(report.diagnostics[0].fix.has_value()) << report.diagnostics[0].message;
+  EXPECT_EQ(report.diagnostics[0].fix->applicability, ir::Applicability::verified);
+}
+
+TEST(Diagnose, AMacroWithItsOperandsExchangedIsFound) {
+  expect_mended(changed(planned(), "l1.mlp.activated", [](ir::Instruction& i, ir::Program&) { std::swap(i.inputs.at(0), i.inputs.at(1)); }),
+                "l1.mlp.activated");
+}
+
+TEST(Diagnose, AStateThatIsNotWrittenIsFound) {
+  ir::Document document = read(planned());
+  ir::PlanState& state = document.plan.stages.front().state.front();
+  state.next = state.value;
+  const Report report = verify(document);
+  ASSERT_EQ(report.diagnostics.size(), 1U);
+  EXPECT_EQ(report.diagnostics[0].subject.value, state.name);
+  ASSERT_TRUE(report.diagnostics[0].fix.has_value()) << report.diagnostics[0].message;
+  EXPECT_EQ(report.diagnostics[0].fix->applicability, ir::Applicability::verified);
+}
+
 TEST(Diagnose, WithoutSuggestionsThePlaceIsNamed) {
   VerifyOptions options;
   options.suggest_fixes = false;
