@@ -17,7 +17,7 @@ int cmd_explain(Arguments arguments) {
 
   if (wanted.empty()) {
     for (const verifier::Rule& rule : verifier::rules()) {
-      std::cout << rule.code << "  " << std::left << std::setw(24) << rule.name << rule.summary << "\n";
+      std::cout << rule.code << "  " << std::left << std::setw(25) << rule.name << " " << rule.summary << "\n";
     }
     return 0;
   }

@@ -161,7 +161,11 @@ int cmd_verify(Arguments arguments) {
   app.add_option("--timeout", parsed.timeout_seconds,
                  "seconds of wall-clock time per plan, for its proof and the search for repairs, not for reading "
                  "the file; beyond that it is not decided, SP0901 (0: no limit)")
-      ->check(CLI::NonNegativeNumber);
+      ->check([](const std::string& text) {
+        double seconds = 0;
+        const bool good = CLI::detail::lexical_cast(text, seconds) && seconds >= 0 && seconds <= 1e9;  // not a NaN either
+        return good ? std::string() : "`" + text + "` is no number of seconds from 0 to 1000000000";
+      });
   app.add_option("--memory", parsed.memory_megabytes,
                  "megabytes of the process; beyond that a plan is not decided (0: no limit)")
       ->check(CLI::Range(std::size_t{0}, std::size_t{1} << 30U));
