@@ -38,7 +38,7 @@ class Variations {
     if (instruction_.op == OpCode::compare) direction();
     if (instruction_.op == OpCode::constant) constant();
     left_out();
-    other_indices();
+    other_operands();
     for (Repair& r : repairs_) r.guess = true;
     return std::move(repairs_);
   }
@@ -268,13 +268,14 @@ class Variations {
                 copy_of(operand));
   }
 
-  // Indices and conditions have no counterpart in the reference that could be recognised by itself, so near values of
-  // the same type are tried in place of each.
-  void other_indices() {
+  // Indices and conditions have no counterpart in the reference that could be recognised by itself, and a copy of a stale
+  // value is a value of the reference: near values of the same type are tried in place of each.
+  void other_operands() {
+    const bool moves = ir::schema_of(instruction_.op).family == ir::OpFamily::structure;
     const std::vector<Step>& steps = session_.plan_run().steps();
     for (std::size_t k = 0; k < instruction_.inputs.size(); ++k) {
       const ir::ValueId old = instruction_.inputs[k];
-      if (ir::is_float(type(old).dtype)) continue;
+      if (ir::is_float(type(old).dtype) && !moves) continue;
       std::size_t tried = 0;
       const auto with = [&](ir::ValueId other) {
         if (other == old || type(other) != type(old) || !session_.plan_run().term(other).valid()) return;
