@@ -473,7 +473,7 @@ bool SideConditions::bounded(Question question, TermId term, int depth) {
       }
     case TermKind::reduce:
       if (bounded(question, n.body, depth + 1)) return true;
-      return n.reduction == Reduction::max && is_max_bounded(question, term, depth);
+      return n.reduction == Reduction::max && question == kAboveMinusInfinity && is_max_bounded(term, depth);
     default: return true;
   }
 }
@@ -490,54 +490,12 @@ bool SideConditions::is_tensor_bounded(Question question, solvers::TensorId tens
   return it == memo_.end() ? !pool_.tensor(tensor).unknown : it->second;  // inputs and state are real numbers
 }
 
-// The term with masks unfolded, and the conditions on data in them that are known to hold, or not to, replaced by 1 or 0.
-TermId SideConditions::decided(TermId term, int depth) {
-  const auto is_condition = [this](TermId t) {
-    const TermNode& n = pool_.node(t);
-    return n.kind == TermKind::range || (n.kind == TermKind::apply && (n.function == Function::less || n.function == Function::less_equal));
-  };
-  for (int level = 0; level < kMaxUnfolded && pool_.node(term).size < kMaxUnfoldedSize; ++level) {
-    const TermId next = atoms_.unfold(term, [&](solvers::TensorId t) {
-      const TermId definition = atoms_.definition(t);
-      if (!definition.valid() || atoms_.has_reduction(t)) return false;
-      if (!is_tensor_bounded(kAboveMinusInfinity, t)) return true;
-      const std::vector<Monomial> monomials = pool_.monomials_of(definition);
-      return std::all_of(monomials.begin(), monomials.end(), [&](const Monomial& m) {
-        return std::all_of(m.factors.begin(), m.factors.end(), [&](const Factor& f) { return is_condition(f.term); });
-      });
-    });
-    if (next == term) break;
-    term = next;
-  }
-  std::vector<TermId> monomials;
-  for (const Monomial& m : pool_.monomials_of(term)) {
-    std::vector<Factor> rest;
-    bool holds = true;
-    for (const Factor& f : m.factors) {
-      const TermNode n = pool_.node(f.term);
-      if (!is_condition(f.term) || n.kind == TermKind::range) {
-        rest.push_back(f);
-        continue;
-      }
-      const TermId negated = pool_.scale(n.arguments[0], ir::Rational(-1));
-      const bool strict = n.function == Function::less;
-      if (strict ? positive(negated, depth + 1) : nonnegative(negated, depth + 1)) continue;
-      if (strict ? nonnegative(n.arguments[0], depth + 1) : positive(n.arguments[0], depth + 1)) holds = false;
-      rest.push_back(f);
-    }
-    if (holds) monomials.push_back(pool_.product(rest, m.coefficient));
-  }
-  return pool_.sum(monomials);
-}
-
 // A maximum is finite if at some choice of the variables no guard admits minus infinity. The choice is searched on the
 // masked monomials' complement: 1 where the element is not masked.
-bool SideConditions::is_max_bounded(Question question, TermId reduction, int depth) {
+bool SideConditions::is_max_bounded(TermId reduction, int depth) {
   TermPool::FreshScope scope(pool_);
   std::vector<VarId> vars;
-  const TermId body = decided(pool_.open(reduction, scope, vars), depth);
-  if (bounded(question, body, depth)) return true;
-  if (question == kBelowInfinity) return false;
+  const TermId body = pool_.open(reduction, scope, vars);
   std::vector<Monomial> masked;
   for (const Monomial& m : pool_.monomials_of(body)) {
     if (bounded(kAboveMinusInfinity, m, depth)) continue;

@@ -72,8 +72,7 @@ class SideConditions {
   bool bounded(Question question, const solvers::Factor& factor, int depth);
   bool bounded(Question question, const solvers::Monomial& monomial, int depth);
   bool is_tensor_bounded(Question question, solvers::TensorId tensor);
-  solvers::TermId decided(solvers::TermId term, int depth);
-  bool is_max_bounded(Question question, solvers::TermId reduction, int depth);
+  bool is_max_bounded(solvers::TermId reduction, int depth);
   // A term that is at most as large, without squares of sums that sums of squares outweigh; nothing if there are none.
   std::optional<solvers::TermId> without_variances(solvers::TermId term, int depth);
   bool is_one_minus_power(solvers::TermId term, int depth);
