@@ -209,10 +209,10 @@ void diagnose(Session& session, const VerifyOptions& options, Report& report) {
           in_a_macro = true;
           break;
         }
-        const auto finding = search.next();
-        if (!finding) break;
+        const std::optional<Repair> found_repair = search.next();
+        if (!found_repair) break;
         ++repaired;
-        const Repair& r = finding->repair;
+        const Repair& r = *found_repair;
         const std::string op = r.claim ? "claim" : std::string(ir::schema_of(session.plan_run().steps()[r.step].instruction->op).name);
         const auto [group, is_new] = groups.try_emplace(r.code + "|" + op + "|" + r.fix, defects.size());
         if (is_new) defects.push_back({describe(session, r), {r}});

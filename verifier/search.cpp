@@ -1,6 +1,7 @@
 #include "verifier/search.h"
 
 #include <algorithm>
+#include <map>
 
 #include "solvers/accesses.h"
 #include "verifier/reconstruction.h"
@@ -36,10 +37,10 @@ bool Search::exhausted() const {
          session_.seconds_left() < kReserve * session_.seconds_allowed();
 }
 
-std::optional<Search::Finding> Search::next() {
-  const std::optional<Repair> repair = find();
-  if (!repair) return std::nullopt;
-  return keep(*repair);
+std::optional<Repair> Search::next() {
+  std::optional<Repair> repair = find();
+  if (repair) keep(*repair);
+  return repair;
 }
 
 std::optional<Repair> Search::find() {
@@ -56,7 +57,8 @@ std::optional<Repair> Search::find() {
       if (root == roots.front() && bad[static_cast<std::size_t>(out.index)]) first_.push_back(out);
       roots_.insert(out);
     }
-  const std::vector<std::size_t> suspects = suspected(roots);
+  const std::optional<Suspect> suspect = blame_.first_suspect();
+  const std::vector<std::size_t> suspects = suspected(suspect, roots);
   Best best;
 
   if (auto other = other_claims()) return other;
@@ -83,7 +85,7 @@ std::optional<Repair> Search::find() {
   }
   for (const std::size_t i : suspects)
     if (!exhausted() && try_all(variations(session_, i), best)) return best.repair;
-  if (const auto suspect = blame_.first_suspect(); suspect && suspect->why == Suspect::Why::scale)
+  if (suspect && suspect->why == Suspect::Why::scale)
     if (try_all(rescalings(session_, suspect->step), best)) return best.repair;
   // What the reference computes from the same operands.
   Reconstruction reconstruction(session_, blame_, suspects);
@@ -117,23 +119,24 @@ std::optional<Repair> Search::find() {
 std::optional<Repair> Search::other_claims() {
   const ir::Program& plan = session_.plan_program();
   const std::size_t named = session_.document().plan.stages.front().program.values.size();
+  std::map<std::set<solvers::TensorId>, std::vector<ValueId>> made_of;  // values after all loops
+  for (std::size_t v = 0; v < named; ++v) {
+    const ValueId value{static_cast<std::int32_t>(v)};
+    const std::size_t defined = blame_.definition(value);
+    if (defined == Blame::npos || !session_.plan_run().steps()[defined].loops.empty()) continue;
+    if (const TermId term = session_.plan_run().term(value); term.valid()) made_of[solvers::tensors_in(session_.pool(), term)].push_back(value);
+  }
   for (std::size_t k = 0; k < session_.claims().size() && !exhausted(); ++k) {
-    Claim& claim = session_.claims()[k];
+    const Claim& claim = session_.claims()[k];
     if (claim.proved) continue;
-    const std::set<solvers::TensorId> wanted = solvers::tensors_in(session_.pool(), claim.expected);
     const ValueId declared = claim.value;
-    for (std::size_t v = 0; v < named; ++v) {
-      const ValueId other{static_cast<std::int32_t>(v)};
-      const TermId term = session_.plan_run().term(other);
-      const std::size_t defined = blame_.definition(other);
-      if (other == declared || !term.valid() || plan.value(other).type != plan.value(declared).type) continue;
-      if (defined == Blame::npos || !session_.plan_run().steps()[defined].loops.empty()) continue;
-      if (solvers::tensors_in(session_.pool(), term) != wanted) continue;
-      claim.value = other;
-      const bool proved = session_.check_claim(claim);
-      claim.value = declared;
-      if (!proved) continue;
-      session_.check_claim(claim);
+    const auto alike = made_of.find(solvers::tensors_in(session_.pool(), claim.expected));
+    if (alike == made_of.end()) continue;
+    for (const ValueId other : alike->second) {
+      if (other == declared || plan.value(other).type != plan.value(declared).type) continue;
+      Claim moved = claim;
+      moved.value = other;
+      if (!session_.check_claim(moved)) continue;
       Repair r;
       r.code = "SP0207";
       r.name = "wrong-value";
@@ -167,9 +170,9 @@ std::vector<Repair> Search::other_collective(std::size_t step) {
 }
 
 // The likeliest steps first: the suspect, the roots, and what they read.
-std::vector<std::size_t> Search::suspected(const std::vector<std::size_t>& roots) {
+std::vector<std::size_t> Search::suspected(const std::optional<Suspect>& suspect, const std::vector<std::size_t>& roots) {
   std::vector<std::size_t> list;
-  if (const auto first = blame_.first_suspect()) list.push_back(first->step);
+  if (suspect) list.push_back(suspect->step);
   for (const std::size_t root : roots) list.push_back(root);
   for (std::size_t next = 0, level_end = list.size(), level = 0; level < 3 && list.size() < 60; ++level, level_end = list.size())
     for (; next < level_end; ++next)
@@ -301,7 +304,7 @@ bool Search::try_all(const std::vector<Repair>& repairs, Best& best, bool local)
   return false;
 }
 
-Search::Finding Search::keep(const Repair& repair) {
+void Search::keep(const Repair& repair) {
   ProgramRun& run = session_.plan_run();
   if (repair.claim) {
     session_.claims()[*repair.claim].value = repair.claimed;
@@ -309,12 +312,8 @@ Search::Finding Search::keep(const Repair& repair) {
     run.override_value(repair.value, repair.term);
     run.rerun_dependents({repair.value});
   }
-  bool complete = true;
-  for (Claim& claim : session_.claims()) {
+  for (Claim& claim : session_.claims())
     if (!claim.proved) claim.proved = session_.check_claim(claim);
-    complete = complete && claim.proved;
-  }
-  return {repair, complete};
 }
 
 }  // namespace shardproof::verifier

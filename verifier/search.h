@@ -23,12 +23,8 @@ class Search {
  public:
   explicit Search(Session& session);
 
-  struct Finding {
-    Repair repair;
-    bool complete = false;  // no claim fails any more
-  };
   // Finds and keeps the repair of one fault; nullopt if none was found.
-  std::optional<Finding> next();
+  std::optional<Repair> next();
   Blame& blame() { return blame_; }
 
  private:
@@ -42,7 +38,7 @@ class Search {
     Score score{};
   };
   std::optional<Repair> find();
-  std::vector<std::size_t> suspected(const std::vector<std::size_t>& roots);
+  std::vector<std::size_t> suspected(const std::optional<Suspect>& first, const std::vector<std::size_t>& roots);
   std::set<std::size_t> steps_before(const std::vector<std::size_t>& roots) const;
   std::optional<Repair> other_claims();
   std::vector<Repair> other_collective(std::size_t step);
@@ -53,7 +49,7 @@ class Search {
   bool defined_by_collective(ir::ValueId value) const;
   Score apply(const Repair& repair, bool local);
   bool try_all(const std::vector<Repair>& repairs, Best& best, bool local = true);
-  Finding keep(const Repair& repair);
+  void keep(const Repair& repair);
 
   Session& session_;
   Blame blame_;

@@ -36,8 +36,8 @@ ir::Document read(const std::string& text) {
   return document ? *std::move(document) : ir::Document();
 }
 
-// Turns the all-reduce that defines `name` into a copy.
-std::string without_reduction(const std::string& text, const std::string& name) {
+// Changes the instruction that defines `name`.
+std::string changed(const std::string& text, const std::string& name, const std::function<void(ir::Instruction&, ir::Program&)>& change) {
   ir::Document document = read(text);
   ir::Program& program = document.plan.stages.front().program;
   const ir::ValueId id = program.find(name);
@@ -46,10 +46,7 @@ std::string without_reduction(const std::string& text, const std::string& name) 
     for (ir::Instruction& i : body) {
       if (i.region != nullptr) visit(i.region->body);
       if (i.outputs.empty() || i.outputs[0] != id) continue;
-      EXPECT_EQ(i.op, OpCode::all_reduce);
-      i.op = OpCode::reshape;
-      i.attributes = {};
-      i.attributes.set("shape", program.value(id).type.shape);
+      change(i, program);
       found = true;
     }
   };
@@ -58,6 +55,16 @@ std::string without_reduction(const std::string& text, const std::string& name) 
   std::ostringstream out;
   ir::print_json(document, out);
   return out.str();
+}
+
+// Turns the all-reduce that defines `name` into a copy.
+std::string without_reduction(const std::string& text, const std::string& name) {
+  return changed(text, name, [](ir::Instruction& i, ir::Program& program) {
+    EXPECT_EQ(i.op, OpCode::all_reduce);
+    i.op = OpCode::reshape;
+    i.attributes = {};
+    i.attributes.set("shape", program.value(i.outputs[0]).type.shape);
+  });
 }
 
 std::string apply(std::string text, std::vector<ir::Edit> edits) {
@@ -91,27 +98,6 @@ TEST(Diagnose, EqualFaultsInTwoLayersAreOneFindingAtTwoPlaces) {
   EXPECT_EQ(d.places, 2);
   ASSERT_TRUE(d.fix.has_value());
   EXPECT_EQ(d.fix->applicability, ir::Applicability::verified);
-}
-
-// Changes the instruction that defines `name`.
-std::string changed(const std::string& text, const std::string& name, const std::function<void(ir::Instruction&, ir::Program&)>& change) {
-  ir::Document document = read(text);
-  ir::Program& program = document.plan.stages.front().program;
-  const ir::ValueId id = program.find(name);
-  bool found = false;
-  const std::function<void(std::vector<ir::Instruction>&)> visit = [&](std::vector<ir::Instruction>& body) {
-    for (ir::Instruction& i : body) {
-      if (i.region != nullptr) visit(i.region->body);
-      if (i.outputs.empty() || i.outputs[0] != id) continue;
-      change(i, program);
-      found = true;
-    }
-  };
-  visit(program.body);
-  EXPECT_TRUE(found) << name;
-  std::ostringstream out;
-  ir::print_json(document, out);
-  return out.str();
 }
 
 // One finding at `name`, with a fix that makes the plan right when its edits are applied to the file.
