@@ -102,6 +102,29 @@ TEST_F(ContainmentTest, TheStandInReadAsItsTermIsTheTerm) {
   }
 }
 
+// Many lost pieces of an arithmetic result become one stand-in, which is still a function of exactly what the sum depends on.
+TEST_F(ContainmentTest, ManyLostPiecesBecomeOneFunctionOfTheSum) {
+  const VarId wide = pool_.element(1, 40);
+  const auto in_pieces = [&](int count, int length) {
+    std::vector<TermId> pieces;
+    for (int k = 0; k < count; ++k) pieces.push_back(pool_.mul(pool_.range(v(wide), k, k), after(6, strange(length + k))));
+    return pool_.sum(pieces);
+  };
+  const TermId few = in_pieces(5, 40), many = in_pieces(40, 40), others = in_pieces(40, 41);
+  EXPECT_EQ(containment_.contain(few, {}, true, nothing), few);
+  EXPECT_EQ(containment_.contain(many, {}, false, nothing), many);  // moving elements makes no products
+  const TermId merged = containment_.contain(many, {}, true, nothing);
+  EXPECT_EQ(pool_.node(merged).kind, TermKind::access);
+  EXPECT_TRUE(containment_.strayed(merged));
+  EXPECT_EQ(pool_.node(merged).free, pool_.node(many).free);
+  EXPECT_EQ(merged, containment_.contain(many, {}, true, nothing));
+  EXPECT_NE(merged, containment_.contain(others, {}, true, nothing));
+  // A summand that must stay does.
+  const TermId kept = pool_.mul(pool_.range(v(wide), 3, 3), after(6, strange(43)));
+  const TermId partly = containment_.contain(many, {}, true, [&](TermId t) { return t == after(6, strange(43)); });
+  EXPECT_EQ(pool_.mul(pool_.range(v(wide), 3, 3), pool_.sub(partly, kept)), pool_.mul(pool_.range(v(wide), 3, 3), containment_.contain(pool_.sub(many, kept), {}, true, nothing)));
+}
+
 // Whether the result of a loop depends on a carried value is read off the term, so a carried value may not hide.
 TEST_F(ContainmentTest, CarriedValuesStayVisible) {
   const TensorId carried = atoms_.opaque({"carried", {8, 8}, false, 0});
