@@ -111,25 +111,34 @@ class Scaler {
   Scaler(const ir::Document& document, const ScaleOptions& options)
       : options_(options), full_(unfolded(document)), slots_(Collector(full_, base_).collect()) {}
 
-  // The smallest of what is found with as many coincidences kept as possible.
+  // As many coincidences and differences kept as possible while the result is affordable; else the smallest.
   std::optional<Scaled> run() {
+    struct Attempt {
+      int distinct;
+      bool ordered;
+      std::int64_t max_ranks;
+    };
+    const std::int64_t few = options_.max_ranks;
+    const Attempt attempts[] = {{2, true, few}, {1, true, few}, {0, true, few}, {0, false, few}, {0, true, 8 * few}, {0, false, 8 * few}};
+    std::optional<Scaled> best;
     for (const Ties ties : {Ties::generators, Ties::mentioned, Ties::none}) {
       Sizes sizes = base_;
       sizes.close(ties);
-      for (const int distinct : {2, 1, 0}) {
-        for (const std::int64_t max_ranks : {options_.max_ranks, 8 * options_.max_ranks}) {
-          std::optional<Scaled> found = attempt(sizes, ties, distinct, max_ranks);
-          if (found) return found;
-        }
+      for (const Attempt& each : attempts) {
+        // What drops the order of pieces or the number of ranks is the last resort.
+        if (best && (!each.ordered || each.max_ranks != few || ties == Ties::none)) break;
+        std::optional<Scaled> found = attempt(sizes, ties, each.distinct, each.ordered, each.max_ranks);
+        if (found && (!best || total_elements(found->small) < total_elements(best->small))) best = std::move(found);
+        if (best && total_elements(best->small) <= static_cast<double>(options_.affordable)) return best;
       }
     }
-    return std::nullopt;
+    return best;
   }
 
   std::string reason() const { return reason_; }
 
  private:
-  std::optional<Scaled> attempt(const Sizes& sizes, Ties ties, int distinct, std::int64_t max_ranks) {
+  std::optional<Scaled> attempt(const Sizes& sizes, Ties ties, int distinct, bool ordered, std::int64_t max_ranks) {
     SolveRequest request;
     for (const auto& [name, node] : slots_.axes) request.axes.push_back(node);
     if (!full_.plan.meshes.empty()) {
@@ -137,6 +146,7 @@ class Scaler {
       for (const ir::MeshAxis& axis : full_.plan.meshes.front().axes) request.axes.push_back(slots_.axes.at(axis.name));
     }
     request.max_ranks = max_ranks;
+    request.ordered_pieces = ordered;
     if (distinct >= 1) request.distinct.insert(request.axes.begin(), request.axes.end());
     if (distinct >= 2) request.distinct.insert(slots_.constants.begin(), slots_.constants.end());
     const auto small = solve(sizes, request);
@@ -156,6 +166,7 @@ class Scaler {
       if (!sink.ok()) throw NotScaled(sink.diagnostics().front().message + " (expected " + sink.diagnostics().front().expected + ", found " + sink.diagnostics().front().found + ")");
       if (const auto name = first_new_outside(full_, result.small)) throw NotScaled("slice `" + *name + "` leaves its dimension");
       for (const Node root : sizes.roots()) result.numbers[sizes.full(root)].insert((*small)[static_cast<std::size_t>(root)]);
+      if (!ordered) result.not_kept.emplace_back("the order of pieces that overlap in one dimension");
       if (ties == Ties::none) result.not_kept.emplace_back("a number that stands for several sizes was taken for the first of them");
       return result;
     } catch (const std::exception& error) {

@@ -391,6 +391,26 @@ Collector::Count Collector::count_of(const ir::CoordTerm& term) {
   return {{}, term.kind == ir::CoordTerm::Kind::floor_div ? above : below};
 }
 
+// A slice that moves over a part of its dimension, or from a later start: over three of four microbatches.
+void Collector::short_reach(Node whole, std::int64_t start, Node count, Node step) {
+  const std::int64_t reach = sizes_.full(count) * sizes_.full(step);
+  Node end = fresh(reach);
+  if (reach > 1) sizes_.product({end}, {count, step});
+  if (start > 0) {
+    const Node from = start == sizes_.full(step) ? step : sizes_.number(start);
+    const Node shifted = fresh(start + reach);
+    sizes_.sum(shifted, {from, end});
+    end = shifted;
+  }
+  if (sizes_.full(end) == sizes_.full(whole)) {
+    sizes_.unite(end, whole);
+  } else if (sizes_.full(end) < sizes_.full(whole)) {
+    sizes_.order(end, whole);
+  } else {
+    sizes_.order(whole, end);
+  }
+}
+
 // The numbers of an expression that is a position along `whole` (of `size` elements), in this order: the constant,
 // then for each term its coefficient, and for a division its divisor and what is divided.
 void Collector::expression(const ir::CoordExpr& e, Node whole, Node size, std::vector<Node>& numbers) {
@@ -406,21 +426,23 @@ void Collector::expression(const ir::CoordExpr& e, Node whole, Node size, std::v
     const Count count = count_of(term);
     const auto own = coefficients.find(c);
     numbers.push_back(own == coefficients.end() ? no_node : own->second);
+    const Node step = own == coefficients.end() ? 0 : own->second;
+    bool is_linked = step == size;
     if (count.node != no_node) {
       // Mixed radix: the reach of one term is the step of the next, and that of the first is the dimension.
       const std::int64_t reach = c * sizes_.full(count.node);
-      const Node step = own == coefficients.end() ? 0 : own->second;
       const auto next = coefficients.find(reach);
       if (whole != no_node && sizes_.full(whole) == reach) {
         sizes_.product({whole}, {count.node, step});
+        is_linked = true;
       } else if (next != coefficients.end() && next->second != step) {
         sizes_.product({next->second}, {count.node, step});
-      } else if (own != coefficients.end() && own->second != size) {
-        sizes_.unite(own->second, sizes_.number(c));
+        is_linked = true;
+      } else if (whole != no_node) {
+        short_reach(whole, e.constant, count.node, step);
       }
-    } else if (own != coefficients.end() && own->second != size) {
-      sizes_.unite(own->second, sizes_.number(c));
     }
+    if (!is_linked && own != coefficients.end()) sizes_.unite(step, sizes_.number(c));
     if (term.kind == ir::CoordTerm::Kind::variable) continue;
     if (count.node != no_node) {
       const Count divided = variable(term.inner->terms[0].variable);

@@ -202,10 +202,15 @@ std::int64_t Rewriter::full_index(Node node, std::int64_t index) {
     }
     return result;
   }
-  if (const auto* segments = sizes_.segments(root)) {
-    for (const auto& [begin, part] : *segments) {
-      if (index < value(part)) return begin + full_index(part, index);
-      index -= value(part);
+  if (const auto* borders = sizes_.borders(root)) {
+    std::int64_t begin = 0, small_begin = 0;
+    for (const auto& [end, node_there] : *borders) {
+      if (index < value(node_there)) {
+        const Node part = sizes_.piece_at(root, begin, end);
+        return begin + (part == no_node ? index - small_begin : full_index(part, index - small_begin));
+      }
+      begin = end;
+      small_begin = value(node_there);
     }
   }
   return index;

@@ -106,8 +106,10 @@ bool Sizes::unite_pieces() {
   return changed;
 }
 
-// A piece of a piece is a piece of the whole, and the whole's pieces inside one are its pieces.
+// A piece of a piece is a piece of the whole, and the whole's pieces inside one are its pieces. In a faulty plan equal
+// pieces may lie one element apart, which would go on for ever.
 bool Sizes::share_pieces() {
+  if (pieces_.size() > most_pieces_) return false;
   std::map<Node, std::vector<std::tuple<std::int64_t, std::int64_t, Node>>> by_whole;
   for (const auto& [interval, part] : pieces_) {
     const auto& [whole, begin, end] = interval;
@@ -136,29 +138,6 @@ bool Sizes::share_pieces() {
   return changed;
 }
 
-// What lies between neighbouring borders of a dimension and is no piece of its own becomes one: a gap.
-bool Sizes::cut() {
-  std::map<Node, std::set<std::int64_t>> borders;
-  for (const auto& [interval, part] : pieces_) {
-    const auto& [whole, begin, end] = interval;
-    borders[whole].insert({0, begin, end, full(whole)});
-  }
-  bool changed = false;
-  for (const auto& [whole, at] : borders) {
-    for (auto begin = at.begin(), end = std::next(begin); end != at.end(); ++begin, ++end) {
-      if (pieces_.contains({whole, *begin, *end})) continue;
-      const std::int64_t length = *end - *begin;
-      const bool is_extent = extents_.contains(length);
-      const Node gap = fresh(length);
-      if (!is_extent) extents_.erase(length);
-      if (gap != 0) gaps_.insert(gap);
-      pieces_[{whole, *begin, *end}] = gap;
-      changed = true;
-    }
-  }
-  return changed;
-}
-
 void Sizes::tie(Ties ties) {
   std::set<Node> derived;
   for (const SizeProduct& product : products_) {
@@ -168,7 +147,6 @@ void Sizes::tie(Ties ties) {
   std::map<std::int64_t, Node> generators;
   for (Node node = 0; node < static_cast<Node>(full_.size()); ++node) {
     const Node root = find(node);
-    if (gaps_.contains(root) || gaps_.contains(node)) continue;
     const auto mentioned = numbers_.find(full(node));
     if (ties != Ties::none && mentioned != numbers_.end()) {
       unite(mentioned->second, node);
@@ -181,7 +159,7 @@ void Sizes::tie(Ties ties) {
   // Every number still means some extent: the first one.
   std::map<std::int64_t, Node> first;
   for (Node node = static_cast<Node>(full_.size()); node-- > 0;) {
-    if (!gaps_.contains(find(node))) first[full(node)] = node;
+    first[full(node)] = node;
   }
   for (const auto& [full_size, node] : numbers_) unite(node, first.at(full_size));
 }
@@ -191,28 +169,40 @@ void Sizes::settle() {
     bool changed = unite_products();
     changed = unite_pieces() || changed;
     changed = share_pieces() || changed;
-    if (changed) continue;
-    if (!cut()) return;
+    if (!changed) return;
   }
 }
 
 void Sizes::close(Ties ties) {
+  most_pieces_ = 8 * pieces_.size() + 1000;
   settle();
   tie(ties);
   settle();
-  std::map<Node, std::set<std::int64_t>> borders;
+  const auto border = [&](Node whole, std::int64_t at) {
+    const auto [found, is_new] = borders_[whole].try_emplace(at, whole);
+    if (is_new && at != full(whole)) {
+      // Not `fresh`: a position is no extent, not even that of one element.
+      found->second = static_cast<Node>(full_.size());
+      full_.push_back(at);
+      parent_.push_back(found->second);
+      border_nodes_.insert(found->second);
+    }
+    return found->second;
+  };
   for (const auto& [interval, part] : pieces_) {
     const auto& [whole, begin, end] = interval;
-    borders[whole].insert({0, begin, end, full(whole)});
-  }
-  for (const auto& [whole, at] : borders) {
-    std::vector<Node> parts;
-    for (auto begin = at.begin(), end = std::next(begin); end != at.end(); ++begin, ++end) {
-      const Node part = find(pieces_.at({whole, *begin, *end}));
-      segments_[whole].emplace_back(*begin, part);
-      parts.push_back(part);
+    border(whole, full(whole));
+    if (begin == 0) {
+      sum(border(whole, end), {part});
+    } else {
+      const Node first = border(whole, begin);
+      sum(border(whole, end), {first, part});
     }
-    sum(whole, std::move(parts));
+  }
+  for (const auto& [whole, at] : borders_) {
+    for (auto less = at.begin(), greater = std::next(less); greater != at.end(); ++less, ++greater) {
+      border_orders_.emplace_back(less->second, greater->second);
+    }
   }
 }
 
@@ -220,19 +210,19 @@ std::optional<std::int64_t> Sizes::position(Node whole, std::int64_t at, const s
   const Node root = find(whole);
   if (at == 0) return 0;
   if (at == full(root)) return small[static_cast<std::size_t>(root)];
-  const auto segments = segments_.find(root);
-  if (segments == segments_.end()) return std::nullopt;
-  std::int64_t position = 0;
-  for (const auto& [begin, part] : segments->second) {
-    if (begin == at) return position;
-    position += small[static_cast<std::size_t>(find(part))];
-  }
-  return std::nullopt;
+  const auto* known = borders(root);
+  if (known == nullptr || !known->contains(at)) return std::nullopt;
+  return small[static_cast<std::size_t>(known->at(at))];
 }
 
-const std::vector<std::pair<std::int64_t, Node>>* Sizes::segments(Node root) const {
-  const auto at = segments_.find(root);
-  return at == segments_.end() ? nullptr : &at->second;
+const std::map<std::int64_t, Node>* Sizes::borders(Node root) const {
+  const auto at = borders_.find(root);
+  return at == borders_.end() ? nullptr : &at->second;
+}
+
+Node Sizes::piece_at(Node root, std::int64_t begin, std::int64_t end) const {
+  const auto at = pieces_.find({root, begin, end});
+  return at == pieces_.end() ? no_node : at->second;
 }
 
 std::vector<Node> Sizes::roots() const {

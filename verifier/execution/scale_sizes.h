@@ -49,13 +49,15 @@ class Sizes {
   void keep(Node node) { kept_.insert(node); }              // stays as it is
   void piece(Node whole, std::int64_t begin, Node part);    // `part` lies in `whole` from `begin` on
 
-  // Finds what is the same because it is computed in the same way, and cuts dimensions into their pieces.
+  // Finds what is the same because it is computed in the same way, and where the pieces of dimensions lie.
   void close(Ties ties);
   // Where a position of the full dimension lies, given the small sizes; nullopt if nothing begins or ends there.
   std::optional<std::int64_t> position(Node whole, std::int64_t at, const std::vector<std::int64_t>& small) const;
 
-  // The pieces of a root that was cut: where each begins at full size, and its size. Null if it was not.
-  const std::vector<std::pair<std::int64_t, Node>>* segments(Node root) const;
+  // Where pieces of a root begin and end: full positions and their small counterparts, but for 0. Null without pieces.
+  const std::map<std::int64_t, Node>* borders(Node root) const;
+  // The piece that lies exactly there, or no_node.
+  Node piece_at(Node root, std::int64_t begin, std::int64_t end) const;
 
   bool has_extent(std::int64_t full) const { return extents_.contains(full); }
   const std::set<std::int64_t>& extents() const { return extents_; }
@@ -63,9 +65,10 @@ class Sizes {
   const std::vector<SizeProduct>& products() const { return products_; }
   const std::vector<SizeSum>& sums() const { return sums_; }
   const std::vector<std::pair<Node, Node>>& orders() const { return orders_; }
+  const std::vector<std::pair<Node, Node>>& border_orders() const { return border_orders_; }
   const std::vector<LastShard>& last_shards() const { return last_shards_; }
   const std::set<Node>& kept() const { return kept_; }
-  bool is_gap(Node node) const { return gaps_.contains(find(node)); }
+  bool is_border(Node node) const { return border_nodes_.contains(node); }
   std::vector<Node> roots() const;
 
  private:
@@ -74,7 +77,6 @@ class Sizes {
   bool unite_products();
   bool unite_pieces();
   bool share_pieces();
-  bool cut();
   void tie(Ties ties);
   void settle();
 
@@ -84,11 +86,13 @@ class Sizes {
   std::vector<SizeSum> sums_;
   std::vector<std::pair<Node, Node>> orders_;
   std::vector<LastShard> last_shards_;
-  std::set<Node> kept_, gaps_;
+  std::vector<std::pair<Node, Node>> border_orders_;
+  std::set<Node> kept_, border_nodes_;
   std::map<Interval, Node> pieces_;
   std::map<std::int64_t, Node> numbers_;
   std::set<std::int64_t> extents_;
-  std::map<Node, std::vector<std::pair<std::int64_t, Node>>> segments_;  // of each cut root: begin, length
+  std::map<Node, std::map<std::int64_t, Node>> borders_;
+  std::size_t most_pieces_ = 0;
 };
 
 }  // namespace shardproof::execution

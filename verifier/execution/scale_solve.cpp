@@ -21,7 +21,8 @@ void merge(Reasons& into, const Reasons& more) {
 }
 
 constexpr std::int64_t too_large = std::int64_t{1} << 40;
-constexpr int most_conflicts = 4000;
+constexpr int most_conflicts = 2000;
+constexpr int most_checks = 3'000'000;  // of constraints, which bounds the time
 constexpr std::int64_t most_choices = 24;  // values tried above the lower bound
 
 struct Constraint {
@@ -37,7 +38,7 @@ class Solver {
     for (const Node root : sizes.roots()) {
       index_[root] = static_cast<int>(full_.size());
       full_.push_back(sizes.full(root));
-      gap_.push_back(sizes.is_gap(root));
+      border_.push_back(sizes.is_border(root));
     }
     const std::size_t n = full_.size();
     value_.assign(n, 0);
@@ -45,9 +46,9 @@ class Solver {
     reasons_.resize(n);
     uses_.resize(n);
     add_constraints(request);
-    for (std::size_t v = 0; v < n; ++v) low_[v] = full_[v] == 1 || gap_[v] ? 1 : 2;
+    for (std::size_t v = 0; v < n; ++v) low_[v] = full_[v] == 1 || border_[v] ? 1 : 2;
     for (std::size_t v = 0; v < n; ++v) {
-      if (full_[v] <= 3 && !gap_[v]) fixed_.emplace_back(static_cast<int>(v), full_[v]);
+      if (full_[v] <= 3 && !border_[v]) fixed_.emplace_back(static_cast<int>(v), full_[v]);
     }
     for (const Node node : sizes.kept()) fixed_.emplace_back(of(node), sizes.full(node));
     for (const Node axis : request.axes) first_.push_back(of(axis));
@@ -122,6 +123,9 @@ class Solver {
     for (const auto& [less, greater] : sizes_.orders()) {
       if (orders.emplace(of(less), of(greater)).second) add({Kind::order, {of(less)}, {of(greater)}, 0});
     }
+    if (request.ordered_pieces) {
+      for (const auto& [less, greater] : sizes_.border_orders()) add({Kind::order, {of(less)}, {of(greater)}, 0});
+    }
     for (const LastShard& each : sizes_.last_shards()) {
       add({Kind::last_shard, {of(each.real)}, {of(each.padded), of(each.shard)}, 0});
     }
@@ -192,6 +196,7 @@ class Solver {
     while (!pending_.empty()) {
       const int c = pending_.back();
       pending_.pop_back();
+      ++checks_;
       if (!check(constraints_[static_cast<std::size_t>(c)])) {
         pending_.clear();
         return false;
@@ -327,7 +332,7 @@ class Solver {
             at = decision.at + 1;
             break;
           }
-          if (++conflicts > most_conflicts) return false;
+          if (++conflicts > most_conflicts || checks_ > most_checks) return false;
           undo(decision.trail);
           if (std::binary_search(conflict_.begin(), conflict_.end(), level)) {
             std::erase(conflict_, level);
@@ -351,7 +356,7 @@ class Solver {
   const Sizes& sizes_;
   std::map<Node, int> index_;
   std::vector<std::int64_t> full_, value_, low_;
-  std::vector<bool> gap_;
+  std::vector<bool> border_;
   std::vector<Reasons> reasons_;
   std::vector<std::vector<int>> uses_;
   std::vector<Constraint> constraints_;
@@ -359,6 +364,7 @@ class Solver {
   std::vector<int> first_, pending_;
   std::vector<Change> trail_;
   Reasons conflict_;
+  int checks_ = 0;
 };
 
 }  // namespace

@@ -14,6 +14,7 @@ struct SolveRequest {
   std::vector<Node> axes;          // the mesh: as few ranks as `max_ranks` or fewer
   std::int64_t max_ranks = 16;
   std::set<Node> distinct;         // sizes that differ at full size differ
+  bool ordered_pieces = true;      // also of pieces that overlap
 };
 
 // The small size of each node; nullopt if none were found.
