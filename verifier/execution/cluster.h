@@ -48,8 +48,9 @@ template <typename T>
 std::vector<RankTensorsOf<T>> run_cluster(const DomainOf<T>& domain, std::span<const ir::Mesh> meshes,
                                           const ir::Program& program,
                                           const std::map<ir::ValueId, RankTensorsOf<T>>& inputs,
-                                          std::span<const ir::ValueId> wanted) {
+                                          std::span<const ir::ValueId> wanted, Observer observe = {}) {
   Interpreter interpreter(domain, program, cluster(domain, meshes));
+  interpreter.observe = std::move(observe);
   for (const auto& [id, tensors] : inputs) {
     RankArrays arrays;
     for (const TensorOf<T>& tensor : tensors) {

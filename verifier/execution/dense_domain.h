@@ -17,7 +17,7 @@ class DenseDomain final : public DomainOf<typename Numbers::Number> {
   using Number = typename Numbers::Number;
   using Dense = TensorOf<Number>;
 
-  explicit DenseDomain(Numbers numbers = {}) : numbers_(std::move(numbers)) {}
+  explicit DenseDomain(Numbers numbers = Numbers()) : numbers_(std::move(numbers)) {}
   const Numbers& numbers() const { return numbers_; }
 
   Array upload(const Dense& tensor) const override;

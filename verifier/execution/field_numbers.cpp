@@ -92,7 +92,7 @@ struct FieldNumbers::Sets {
   std::unordered_map<std::uint64_t, std::vector<std::uint64_t>> members;  // number -> sorted members
 };
 
-FieldNumbers::FieldNumbers() : sets_(std::make_unique<Sets>()) {}
+FieldNumbers::FieldNumbers(bool zero_garbage) : sets_(std::make_unique<Sets>()), zero_garbage_(zero_garbage) {}
 FieldNumbers::~FieldNumbers() = default;
 FieldNumbers::FieldNumbers(FieldNumbers&&) noexcept = default;
 

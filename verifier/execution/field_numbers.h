@@ -41,7 +41,7 @@ class FieldNumbers {
  public:
   using Number = FieldNumber;
 
-  FieldNumbers();
+  explicit FieldNumbers(bool zero_garbage = false);  // as in RealNumbers
   ~FieldNumbers();
   FieldNumbers(FieldNumbers&&) noexcept;
 
@@ -66,15 +66,16 @@ class FieldNumbers {
   bool equal(const Number& a, const Number& b) const { return a == b; }
   bool undefined(const Number& a) const { return a.kind == Number::Kind::undefined; }
 
-  Number garbage(std::mt19937_64& random) const { return any(random); }
+  Number garbage(std::mt19937_64& random) const { return zero_garbage_ ? from(std::int64_t{0}) : any(random); }
   Number any(std::mt19937_64& random) const;
   Number positive(std::mt19937_64& random) const { return any(random); }
   Number not_greater(const Number& x, std::mt19937_64&) const { return x; }  // the only ones in a world without order
   Number not_less(const Number& x, std::mt19937_64&) const { return x; }
 
  private:
-  struct Sets;                   // which numbers are maxima, and of what
+  struct Sets;  // which numbers are maxima, and of what
   std::unique_ptr<Sets> sets_;
+  bool zero_garbage_;
 };
 
 }  // namespace shardproof::execution

@@ -16,6 +16,9 @@ namespace shardproof::execution {
 // One array per rank; empty: no value (not yet defined, or released).
 using RankArrays = std::vector<Array>;
 
+// Called with every value as soon as it is there (again in each iteration of a loop); not with inputs.
+using Observer = std::function<void(const ir::Instruction&, ir::ValueId, const RankArrays&)>;
+
 // What an interpreter needs to know of the machine.
 struct Machine {
   std::int64_t ranks = 1;
@@ -29,8 +32,7 @@ class Interpreter {
  public:
   Interpreter(const Domain& domain, const ir::Program& program, Machine machine);
 
-  // Called with every value as soon as it is there (again in each iteration of a loop); not with inputs.
-  std::function<void(const ir::Instruction&, ir::ValueId, const RankArrays&)> observe;
+  Observer observe;
 
   void set(ir::ValueId id, RankArrays arrays);
   // Throws ExecutionError if the value has none (never defined, or released).

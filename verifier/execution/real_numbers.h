@@ -21,6 +21,9 @@ class RealNumbers {
  public:
   using Number = F;
 
+  // `zero_garbage`: what a placement leaves open is 0, which is where a plan that divides by it fails.
+  explicit RealNumbers(bool zero_garbage = false) : zero_garbage_(zero_garbage) {}
+
   F from(std::int64_t value) const { return static_cast<F>(value); }
   F from(ir::Rational value) const { return static_cast<F>(value.num) / static_cast<F>(value.den); }
   std::int64_t to_integer(F x) const { return static_cast<std::int64_t>(x); }
@@ -71,12 +74,15 @@ class RealNumbers {
 
   // Contents of what a placement leaves open. Positive, so that a root of it does not turn a harmless use (times zero)
   // into NaN.
-  F garbage(std::mt19937_64& random) const { return static_cast<F>(uniform(random, 0.5, 1.5)); }
+  F garbage(std::mt19937_64& random) const { return zero_garbage_ ? F{0} : static_cast<F>(uniform(random, 0.5, 1.5)); }
   // Any number, for summands, and a positive one, for factors.
   F any(std::mt19937_64& random) const { return static_cast<F>(normal(random)); }
   F positive(std::mt19937_64& random) const { return static_cast<F>(uniform(random, 0.5, 2.0)); }
   F not_greater(F x, std::mt19937_64& random) const { return x - static_cast<F>(uniform(random, 0.0, 2.0)); }
   F not_less(F x, std::mt19937_64& random) const { return x + static_cast<F>(uniform(random, 0.0, 2.0)); }
+
+ private:
+  bool zero_garbage_;
 };
 
 }  // namespace shardproof::execution

@@ -29,13 +29,14 @@ const ir::StageProgram& only_stage(const ir::Plan& plan);
 // The same document in core ops, for domains that have no macros. Ids of values stay what they are.
 ir::Document in_core_ops(const ir::Document& document);
 
-// `values`: all inputs and states by name.
+// `values`: all inputs and states by name. `observe`: see Interpreter.
 template <typename T>
 ReferenceRunOf<T> run_reference(const DomainOf<T>& domain, const ir::Reference& reference,
-                                const std::map<std::string, TensorOf<T>>& values) {
+                                const std::map<std::string, TensorOf<T>>& values, Observer observe = {}) {
   const ir::Program& program = reference.program;
   ReferenceRunOf<T> run;
   Interpreter interpreter(domain, program, single_device());
+  interpreter.observe = std::move(observe);
   const auto give = [&](ir::ValueId id, const std::string& name) {
     const auto found = values.find(name);
     if (found == values.end()) throw ExecutionError("no value for reference tensor `" + name + "`");
@@ -62,7 +63,7 @@ ReferenceRunOf<T> run_reference(const DomainOf<T>& domain, const ir::Reference& 
 template <typename Numbers>
 std::vector<RankTensorsOf<typename Numbers::Number>> run_plan(
     const DomainOf<typename Numbers::Number>& domain, const Numbers& numbers, const ir::Plan& plan,
-    const ReferenceTensorsOf<typename Numbers::Number>& entry, std::mt19937_64& random) {
+    const ReferenceTensorsOf<typename Numbers::Number>& entry, std::mt19937_64& random, Observer observe = {}) {
   const ir::StageProgram& stage = only_stage(plan);
   std::map<ir::ValueId, RankTensorsOf<typename Numbers::Number>> inputs;
   const auto give = [&](ir::ValueId id, const ir::Binding& binding) {
@@ -78,7 +79,7 @@ std::vector<RankTensorsOf<typename Numbers::Number>> run_plan(
   std::vector<ir::ValueId> wanted;
   for (const ir::PlanOutput& output : stage.outputs) wanted.push_back(output.value);
   for (const ir::PlanState& state : stage.state) wanted.push_back(state.next);
-  return run_cluster(domain, plan.meshes, stage.program, inputs, wanted);
+  return run_cluster(domain, plan.meshes, stage.program, inputs, wanted, std::move(observe));
 }
 
 }  // namespace shardproof::execution
