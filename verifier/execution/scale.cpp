@@ -7,6 +7,7 @@
 #include "ir/diagnostic.h"
 #include "ir/validate.h"
 #include "lowering/unfold.h"
+#include "verifier/execution/counterexample.h"
 #include "verifier/execution/scale_collect.h"
 #include "verifier/execution/scale_rewrite.h"
 #include "verifier/execution/scale_sizes.h"
@@ -113,24 +114,22 @@ class Scaler {
 
   // As many coincidences and differences kept as possible while the result is affordable; else the smallest.
   std::optional<Scaled> run() {
-    struct Attempt {
-      int distinct;
-      bool ordered;
-      std::int64_t max_ranks;
-    };
-    const std::int64_t few = options_.max_ranks;
-    const Attempt attempts[] = {{2, true, few}, {1, true, few}, {0, true, few}, {0, false, few}, {0, true, 8 * few}, {0, false, 8 * few}};
+    // Dropping the order of pieces, or the number of ranks, is the last resort.
+    const std::pair<bool, std::int64_t> stages[] = {{true, options_.max_ranks}, {false, options_.max_ranks}, {true, 8 * options_.max_ranks}, {false, 8 * options_.max_ranks}};
+    const auto work = [](const Scaled& scaled) { return estimated_work(scaled.small); };
     std::optional<Scaled> best;
-    for (const Ties ties : {Ties::generators, Ties::mentioned, Ties::none}) {
-      Sizes sizes = base_;
-      sizes.close(ties);
-      for (const Attempt& each : attempts) {
-        // What drops the order of pieces or the number of ranks is the last resort.
-        if (best && (!each.ordered || each.max_ranks != few || ties == Ties::none)) break;
-        std::optional<Scaled> found = attempt(sizes, ties, each.distinct, each.ordered, each.max_ranks);
-        if (found && (!best || total_elements(found->small) < total_elements(best->small))) best = std::move(found);
-        if (best && total_elements(best->small) <= static_cast<double>(options_.affordable)) return best;
+    for (const auto& [ordered, max_ranks] : stages) {
+      for (const Ties ties : {Ties::like_pieces, Ties::generators, Ties::mentioned, Ties::none}) {
+        if (best && ties == Ties::none) break;
+        Sizes sizes = base_;
+        sizes.close(ties);
+        for (const int distinct : {2, 1, 0}) {
+          std::optional<Scaled> found = attempt(sizes, ties, distinct, ordered, max_ranks);
+          if (found && (!best || work(*found) < work(*best))) best = std::move(found);
+          if (best && work(*best) <= options_.affordable) return best;
+        }
       }
+      if (best) break;
     }
     return best;
   }

@@ -50,6 +50,7 @@ Slots Collector::collect() {
   for (std::size_t i = 0; i < document_.plan.stages.size(); ++i) {
     stage_bindings(document_.plan.stages[i], all_.stages[i]);
   }
+  order_numbers();
   // Last, when all extents are known.
   constants(document_.reference.program.body);
   for (const ir::StageProgram& stage : document_.plan.stages) constants(stage.program.body);

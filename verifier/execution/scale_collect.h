@@ -70,6 +70,7 @@ class Collector {
   void constants(const std::vector<ir::Instruction>& body);
   void integers(const ir::Instruction& instruction);
   void order_integers();
+  void order_numbers();
   std::vector<Node> group(const ir::Instruction& instruction, InstructionSlots& slots);
   void same(const std::vector<Node>& a, const std::vector<Node>& b);
   void reshaped(const std::vector<Node>& from, const std::vector<Node>& to);

@@ -85,4 +85,18 @@ void Collector::order_integers() {
   }
 }
 
+// Numbers that are no extent, of all programs: the bound of the reference and the bound of the plan are compared.
+void Collector::order_numbers() {
+  const auto& numbers = sizes_.numbers();
+  if (numbers.empty()) return;
+  for (auto less = numbers.begin(), greater = std::next(less); greater != numbers.end(); ++less, ++greater) {
+    if (less->first <= 4 || (sizes_.has_extent(less->first) && sizes_.has_extent(greater->first))) continue;
+    if (greater->first == less->first + 1) {
+      sizes_.sum(greater->second, {less->second, 0});
+    } else if (!sizes_.has_extent(less->first) && !sizes_.has_extent(greater->first)) {
+      sizes_.order(less->second, greater->second);
+    }
+  }
+}
+
 }  // namespace shardproof::execution

@@ -150,11 +150,12 @@ void Sizes::tie(Ties ties) {
     const auto mentioned = numbers_.find(full(node));
     if (ties != Ties::none && mentioned != numbers_.end()) {
       unite(mentioned->second, node);
-    } else if (ties == Ties::generators && !derived.contains(root)) {
+    } else if (ties <= Ties::generators && !derived.contains(root)) {
       const auto [at, is_new] = generators.try_emplace(full(node), node);
       if (!is_new) unite(at->second, node);
     }
   }
+  if (ties == Ties::like_pieces) tie_like_pieces();
   if (ties != Ties::none) return;
   // Every number still means some extent: the first one.
   std::map<std::int64_t, Node> first;
@@ -162,6 +163,29 @@ void Sizes::tie(Ties ties) {
     first[full(node)] = node;
   }
   for (const auto& [full_size, node] : numbers_) unite(node, first.at(full_size));
+}
+
+// Dimensions of one size of which one is cut only where the other is: a buffer, and what is computed to lie beside it.
+void Sizes::tie_like_pieces() {
+  std::map<Node, std::set<std::int64_t>> borders;
+  for (const auto& [interval, part] : pieces_) {
+    const auto& [whole, begin, end] = interval;
+    borders[find(whole)].insert({begin, end});
+  }
+  std::map<std::int64_t, std::vector<Node>> known;  // of each size, those that differ
+  for (const auto& [whole, at] : borders) {
+    std::vector<Node>& others = known[full(whole)];
+    const auto like = std::find_if(others.begin(), others.end(), [&](Node other) {
+      const std::set<std::int64_t>& there = borders.at(other);
+      return std::includes(there.begin(), there.end(), at.begin(), at.end()) ||
+             std::includes(at.begin(), at.end(), there.begin(), there.end());
+    });
+    if (like == others.end()) {
+      others.push_back(whole);
+    } else {
+      unite(*like, whole);
+    }
+  }
 }
 
 void Sizes::settle() {
@@ -174,7 +198,7 @@ void Sizes::settle() {
 }
 
 void Sizes::close(Ties ties) {
-  most_pieces_ = 8 * pieces_.size() + 1000;
+  most_pieces_ = 2 * pieces_.size() + 200;
   settle();
   tie(ties);
   settle();

@@ -29,7 +29,8 @@ struct LastShard {
 };
 
 // How much that is equal at full size stays equal though nothing in the document ties it.
-enum class Ties : std::uint8_t { generators, mentioned, none };
+// From the most to the least; `none` leaves numbers that are written down alone to one of the sizes that they may mean.
+enum class Ties : std::uint8_t { like_pieces, generators, mentioned, none };
 
 class Sizes {
  public:
@@ -61,6 +62,7 @@ class Sizes {
 
   bool has_extent(std::int64_t full) const { return extents_.contains(full); }
   const std::set<std::int64_t>& extents() const { return extents_; }
+  const std::map<std::int64_t, Node>& numbers() const { return numbers_; }
   Node known_number(std::int64_t full) const;  // no_node if it was never asked for
   const std::vector<SizeProduct>& products() const { return products_; }
   const std::vector<SizeSum>& sums() const { return sums_; }
@@ -78,6 +80,7 @@ class Sizes {
   bool unite_pieces();
   bool share_pieces();
   void tie(Ties ties);
+  void tie_like_pieces();
   void settle();
 
   std::vector<std::int64_t> full_;

@@ -20,9 +20,9 @@ void merge(Reasons& into, const Reasons& more) {
   into = std::move(both);
 }
 
-constexpr std::int64_t too_large = std::int64_t{1} << 40;
+constexpr std::int64_t too_large = std::int64_t{1} << 21;
 constexpr int most_conflicts = 2000;
-constexpr int most_checks = 3'000'000;  // of constraints, which bounds the time
+constexpr std::size_t most_checks = 1'000'000;  // of constraints and reasons, which bounds the time
 constexpr std::int64_t most_choices = 24;  // values tried above the lower bound
 
 struct Constraint {
@@ -184,6 +184,7 @@ class Solver {
         if (v != but) merge(all, reasons_[static_cast<std::size_t>(v)]);
       }
     }
+    checks_ += all.size() / 16;
     return all;
   }
 
@@ -196,7 +197,11 @@ class Solver {
     while (!pending_.empty()) {
       const int c = pending_.back();
       pending_.pop_back();
-      ++checks_;
+      if (++checks_ > most_checks) {  // bounds may raise each other for long where the sizes contradict
+        conflict_.clear();
+        pending_.clear();
+        return false;
+      }
       if (!check(constraints_[static_cast<std::size_t>(c)])) {
         pending_.clear();
         return false;
@@ -296,7 +301,10 @@ class Solver {
       }
     }
     if (unknown == -1) return assign(total, known, because(c, total));
-    if (value(total) == 0) return raise(total, least, because(c, total));
+    if (value(total) == 0) {
+      if (!raise(total, least, because(c, total))) return false;
+      return several || raise(unknown, (low(total) - known + count - 1) / count, because(c, unknown));
+    }
     if (least > value(total)) return fail(c);
     if (several) return true;
     if ((value(total) - known) % count != 0) return fail(c);
@@ -364,7 +372,7 @@ class Solver {
   std::vector<int> first_, pending_;
   std::vector<Change> trail_;
   Reasons conflict_;
-  int checks_ = 0;
+  mutable std::size_t checks_ = 0;
 };
 
 }  // namespace
