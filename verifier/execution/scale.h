@@ -16,7 +16,7 @@ namespace shardproof::execution {
 struct ScaleOptions {
   std::int64_t max_ranks = 16;           // aimed at; more only if the plan allows no fewer
   std::int64_t small_enough = 1 << 21;   // elements of all values on all ranks: a smaller document is returned as it is
-  std::int64_t affordable = 50'000'000;  // scalar operations of the small step (`estimated_work`), where the plan allows it
+  std::int64_t affordable = 100'000'000;  // scalar operations of the small step (`estimated_work`), where the plan allows it
 };
 
 struct Scaled {

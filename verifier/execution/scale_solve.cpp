@@ -4,7 +4,9 @@
 #include "verifier/execution/scale_solve.h"
 
 #include <algorithm>
+#include <deque>
 #include <map>
+#include <numeric>
 
 namespace shardproof::execution {
 
@@ -55,10 +57,11 @@ class Solver {
   }
 
   std::optional<std::vector<std::int64_t>> solve() {
+    queued_.assign(constraints_.size(), false);
     for (const auto& [v, value] : fixed_) {
       if (!assign(v, value, {})) return std::nullopt;
     }
-    for (std::size_t c = 0; c < constraints_.size(); ++c) pending_.push_back(static_cast<int>(c));
+    for (std::size_t c = 0; c < constraints_.size(); ++c) enqueue(static_cast<int>(c));
     if (!propagate()) return std::nullopt;
     std::vector<int> order(full_.size());
     for (std::size_t v = 0; v < order.size(); ++v) order[v] = static_cast<int>(v);
@@ -70,6 +73,9 @@ class Solver {
       return full_[x] < full_[y];
     });
     if (!search(order)) return std::nullopt;
+    for (const Constraint& c : constraints_) {
+      if (!check(c)) return std::nullopt;  // one that was cleared from the queue
+    }
     std::vector<std::int64_t> small(sizes_.count());
     for (Node node = 0; node < static_cast<Node>(small.size()); ++node) {
       small[static_cast<std::size_t>(node)] = value_[static_cast<std::size_t>(of(node))];
@@ -146,7 +152,7 @@ class Solver {
 
   void touch(int v) {
     trail_.push_back({v, value(v), low_[static_cast<std::size_t>(v)], reasons_[static_cast<std::size_t>(v)]});
-    for (const int use : uses_[static_cast<std::size_t>(v)]) pending_.push_back(use);
+    for (const int use : uses_[static_cast<std::size_t>(v)]) enqueue(use);
   }
 
   bool assign(int v, std::int64_t to, const Reasons& reasons) {
@@ -193,17 +199,33 @@ class Solver {
     return false;
   }
 
+  void enqueue(int c) {
+    if (queued_[static_cast<std::size_t>(c)]) return;
+    queued_[static_cast<std::size_t>(c)] = true;
+    pending_.push_back(c);
+  }
+
+  void clear_queue() {
+    for (const int c : pending_) queued_[static_cast<std::size_t>(c)] = false;
+    pending_.clear();
+  }
+
   bool propagate() {
+    std::size_t patience = 5000 + 20 * constraints_.size();
     while (!pending_.empty()) {
-      const int c = pending_.back();
-      pending_.pop_back();
-      if (++checks_ > most_checks) {  // bounds may raise each other for long where the sizes contradict
-        conflict_.clear();
-        pending_.clear();
-        return false;
+      // Where sizes contradict, bounds may raise each other for long: then any decision may be the cause. Before the
+      // first decision bounds are only a help.
+      if (++checks_ > most_checks || --patience == 0) {
+        clear_queue();
+        conflict_.resize(static_cast<std::size_t>(level_));
+        std::iota(conflict_.begin(), conflict_.end(), 1);
+        return level_ == 0;
       }
+      const int c = pending_.front();
+      pending_.pop_front();
+      queued_[static_cast<std::size_t>(c)] = false;
       if (!check(constraints_[static_cast<std::size_t>(c)])) {
-        pending_.clear();
+        clear_queue();
         return false;
       }
     }
@@ -336,6 +358,7 @@ class Solver {
         Decision& decision = decisions.back();
         const int level = static_cast<int>(decisions.size());
         if (++decision.tried <= decision.last) {
+          level_ = level;
           if (assign(order[decision.at], decision.tried, {level}) && propagate()) {
             at = decision.at + 1;
             break;
@@ -369,10 +392,13 @@ class Solver {
   std::vector<std::vector<int>> uses_;
   std::vector<Constraint> constraints_;
   std::vector<std::pair<int, std::int64_t>> fixed_;
-  std::vector<int> first_, pending_;
+  std::vector<int> first_;
+  std::deque<int> pending_;
+  std::vector<bool> queued_;
   std::vector<Change> trail_;
   Reasons conflict_;
   mutable std::size_t checks_ = 0;
+  int level_ = 0;  // of the latest decision
 };
 
 }  // namespace
