@@ -119,6 +119,7 @@ class Scaler {
     const auto work = [](const Scaled& scaled) { return estimated_work(scaled.small); };
     std::optional<Scaled> best;
     for (const auto& [ordered, max_ranks] : stages) {
+      if (best && max_ranks != options_.max_ranks) break;
       for (const Ties ties : {Ties::like_pieces, Ties::generators, Ties::mentioned, Ties::none}) {
         if (best && ties == Ties::none) break;
         Sizes sizes = base_;
@@ -129,7 +130,7 @@ class Scaler {
           if (best && work(*best) <= options_.affordable) return best;
         }
       }
-      if (best) break;
+      if (best && work(*best) <= 10 * options_.affordable) break;
     }
     return best;
   }

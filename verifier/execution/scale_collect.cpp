@@ -18,6 +18,11 @@ bool is_small(std::int64_t number) { return number >= -1 && number <= 1; }
 
 }  // namespace
 
+bool is_repetition(const Instruction& concat) {
+  return concat.inputs.size() > 2 &&
+         std::all_of(concat.inputs.begin(), concat.inputs.end(), [&](ir::ValueId id) { return id == concat.inputs[0]; });
+}
+
 // 1/4096 is one over a size, 0.9 and 1e-6 are not. 1/32768 may be one over a product of two.
 std::vector<std::int64_t> sizes_of_constant(ir::Rational value, const Sizes& sizes) {
   const auto is_decimal = [](std::int64_t number) {
@@ -159,6 +164,13 @@ void Collector::structure(const Instruction& each, InstructionSlots& slots) {
     case OpCode::slice: return slice(each, slots);
     case OpCode::concat: {
       std::int64_t begin = 0;
+      if (is_repetition(each)) {
+        for (std::size_t d = 0; d < out.size(); ++d) {
+          if (d != dim) sizes_.unite(x[d], out[d]);
+        }
+        slots.numbers = {fresh(static_cast<std::int64_t>(each.inputs.size()))};
+        return sizes_.product({out[dim]}, {slots.numbers[0], x[dim]});
+      }
       for (const ir::ValueId input : each.inputs) {
         for (std::size_t d = 0; d < out.size(); ++d) {
           if (d != dim) sizes_.unite(dims(input)[d], out[d]);

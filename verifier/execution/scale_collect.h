@@ -16,7 +16,8 @@ namespace shardproof::execution {
 
 // Unknowns of one instruction besides the extents of its values.
 struct InstructionSlots {
-  std::vector<Node> numbers;              // of its expressions, in the order of `for_each_number`; of a loop: its trip
+  std::vector<Node> numbers;              // of its expressions, in the order of `for_each_number`; of a loop: its trip; of copies end
+                                          // to end: how many
   Node stride = no_node;                  // of a slice
   Node counted = no_node;                 // of a table of integers: the extent that they count along
   std::vector<std::string> group_axes;    // what an explicit list of groups amounts to
@@ -107,6 +108,9 @@ class Collector {
   std::vector<std::pair<std::size_t, int>> tables_;        // of integers: instruction, value
   int loops_ = 0;
 };
+
+// A concatenation of copies of one value, whose number is a size too.
+bool is_repetition(const ir::Instruction& concat);
 
 // The sizes that a constant is made of: those of its numerator, then those of its denominator.
 std::vector<std::int64_t> sizes_of_constant(ir::Rational value, const Sizes& sizes);

@@ -118,6 +118,9 @@ void Rewriter::instruction(Instruction& each) {
     case OpCode::reshape:
     case OpCode::broadcast: return each.attributes.set("shape", shape(0));
     case OpCode::slice: return slice(each, slots);
+    case OpCode::concat:
+      if (!slots.numbers.empty()) each.inputs.resize(static_cast<std::size_t>(value(slots.numbers[0])));
+      return;
     case OpCode::pad: {
       const std::vector<Node>& out = program_slots_->dims[static_cast<std::size_t>(each.outputs[0].index)];
       const std::int64_t low = position(out[dim()], each.attributes.get<std::int64_t>("low"), "a pad");

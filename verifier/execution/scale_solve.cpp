@@ -24,7 +24,7 @@ void merge(Reasons& into, const Reasons& more) {
 
 constexpr std::int64_t too_large = std::int64_t{1} << 21;
 constexpr int most_conflicts = 2000;
-constexpr std::size_t most_checks = 1'000'000;  // of constraints and reasons, which bounds the time
+constexpr std::size_t most_checks = 400'000;  // of constraints and reasons, which bounds the time
 constexpr std::int64_t most_choices = 24;  // values tried above the lower bound
 
 struct Constraint {

@@ -286,6 +286,17 @@ TEST(Scale, StridedSlices) {
                   {{R"("start": 7, "size": 512)", R"("start": 0, "size": 512)"}});
 }
 
+// A gather that is not there, replaced by copies of the own shard: how many copies is a size as well.
+TEST(Scale, CopiesEndToEnd) {
+  const std::string text = R"({"shardproof": 1, "mesh": [["tp", 8]],
+    "reference": {"inputs": [{"name": "x", "type": "f32[4096]"}], "outputs": [{"name": "y"}], "body": [{"out": "y", "op": "mul", "in": ["x", "x"]}]},
+    "inputs": [{"name": "x", "dims": [["tp"]]}], "outputs": [{"name": "y"}],
+    "body": [{"out": "all", "op": "all_gather", "in": "x", "axes": "tp", "dim": 0}, {"out": "y", "op": "mul", "in": ["all", "all"]}]})";
+  const Edits fault = {{R"("op": "all_gather", "in": "x", "axes": "tp")", R"("op": "concat", "in": ["x", "x", "x", "x", "x", "x", "x", "x"])"}};
+  right_and_wrong(text, fault);
+  EXPECT_EQ(scaled(document(text, fault)).small.plan.meshes[0].axes[0].size, 2);
+}
+
 TEST(Scale, WhatCannotBeKeptIsSaid) {
   const Scaled result = scaled(document(R"({"shardproof": 1, "mesh": [["tp", 4]],
     "reference": {"inputs": [{"name": "x", "type": "f32[3000,512]"}], "outputs": [{"name": "y"}], "body": [{"out": "y", "op": "mul", "in": ["x", "x"]}]},
