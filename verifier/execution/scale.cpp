@@ -123,7 +123,7 @@ class Scaler {
       for (const Ties ties : {Ties::like_pieces, Ties::generators, Ties::mentioned, Ties::none}) {
         if (best && ties == Ties::none) break;
         Sizes sizes = base_;
-        sizes.close(ties);
+        sizes.close(ties, ordered);
         for (const int distinct : {2, 1, 0}) {
           std::optional<Scaled> found = attempt(sizes, ties, distinct, ordered, max_ranks);
           if (found && (!best || work(*found) < work(*best))) best = std::move(found);

@@ -197,8 +197,8 @@ void Sizes::settle() {
   }
 }
 
-void Sizes::close(Ties ties) {
-  most_pieces_ = 2 * pieces_.size() + 200;
+void Sizes::close(Ties ties, bool share) {
+  most_pieces_ = share ? 2 * pieces_.size() + 200 : 0;
   settle();
   tie(ties);
   settle();

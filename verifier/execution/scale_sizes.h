@@ -51,7 +51,8 @@ class Sizes {
   void piece(Node whole, std::int64_t begin, Node part);    // `part` lies in `whole` from `begin` on
 
   // Finds what is the same because it is computed in the same way, and where the pieces of dimensions lie.
-  void close(Ties ties);
+  // `share`: pieces of pieces as well, which cuts much where pieces overlap.
+  void close(Ties ties, bool share);
   // Where a position of the full dimension lies, given the small sizes; nullopt if nothing begins or ends there.
   std::optional<std::int64_t> position(Node whole, std::int64_t at, const std::vector<std::int64_t>& small) const;
 
