@@ -190,7 +190,7 @@ class Solver {
         if (v != but) merge(all, reasons_[static_cast<std::size_t>(v)]);
       }
     }
-    checks_ += all.size() / 16;
+    checks_ += all.size() / 4;
     return all;
   }
 
