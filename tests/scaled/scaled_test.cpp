@@ -112,7 +112,7 @@ TEST_P(ScaledSetup, IsSmallAndRight) {
 TEST_P(ScaledSetup, HeadsKeepTheirRatios) {
   const ir::Document full = plan(GetParam().name).document;
   const Scaled result = scaled(full);
-  // Probabilities are [batch, groups of the rank, heads of a group, positions, positions].
+  // Heads of a group, groups of a rank, rows of a shard: each is an extent of some value, and one only if it was one.
   const auto& values = full.plan.stages.front().program.values;
   for (std::size_t v = 0; v < values.size(); ++v) {
     const ir::Shape& before = values[v].type.shape;

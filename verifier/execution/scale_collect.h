@@ -16,7 +16,7 @@ namespace shardproof::execution {
 
 // Unknowns of one instruction besides the extents of its values.
 struct InstructionSlots {
-  std::vector<Node> numbers;              // of its expressions, in the order of `for_each_number`; of a loop: its trip; of copies end
+  std::vector<Node> numbers;              // of its expressions, in the order of `Collector::expression`; of a loop: its trip; of copies end
                                           // to end: how many
   Node stride = no_node;                  // of a slice
   Node counted = no_node;                 // of a table of integers: the extent that they count along
@@ -37,7 +37,6 @@ struct Slots {
   ProgramSlots reference;
   std::vector<ProgramSlots> stages;
   std::vector<LayoutSlots> layouts;   // of members of buffers, then of each stage's inputs, states, outputs
-  std::vector<Node> members;          // sizes of the members of buffers
   std::map<std::string, Node> buffers, axes;
   std::set<Node> constants;           // sizes that constants of the programs name
   std::vector<std::string> notes;

@@ -163,7 +163,6 @@ void Collector::buffers() {
       const Node size = joint(member.fused.empty()
                                   ? local_extents(member.placement, reference_dims(index_.state(member.param)))
                                   : fused(member.fused, member.fuse_axis));
-      all_.members.push_back(size);
       sizes_.piece(whole, member.offset, size);
     }
   }

@@ -140,8 +140,6 @@ class Solver {
     for (auto a = distinct.begin(); a != distinct.end(); ++a) {
       for (auto b = std::next(a); b != distinct.end(); ++b) add({Kind::distinct, {*a}, {*b}, 0});
     }
-    std::set<int> axes;
-    for (const Node axis : request.axes) axes.insert(of(axis));
     std::vector<int> listed;
     for (const Node axis : request.axes) listed.push_back(of(axis));
     if (!listed.empty()) add({Kind::limit, std::move(listed), {}, request.max_ranks});
