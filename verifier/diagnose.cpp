@@ -156,6 +156,7 @@ Mended next_mended(Session& session, const VerifyOptions& options, Search& searc
   if (auto odd = odd_in_plan(session, options, search.blame(), before)) return {{}, std::move(odd)};
   if (auto likely = search.next_likely()) return {std::move(likely), {}};
   if (auto unlike = of_whole_plan(session, options, sibling_changes(session, search.blame()), before, kReserve)) return {{}, std::move(unlike)};
+  if (auto condition = of_whole_plan(session, options, search.of_conditions(), before, kReserve)) return {{}, std::move(condition)};
   if (auto hidden = search.next_hidden()) return {std::move(hidden), {}};
   return {{}, of_whole_plan(session, options, declaration_changes(session, search.blame()), before, kReserveAtEnd)};
 }

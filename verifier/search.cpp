@@ -24,6 +24,7 @@ constexpr std::size_t kMaxNodesOfFault = 500'000;
 constexpr std::size_t kMaxChanges = 200'000;      // terms of values that hypotheses changed, in all
 constexpr std::size_t kMaxChangesOfFault = 30'000;
 constexpr int kMaxLevels = 10;                    // before a root
+constexpr int kMaxLevelsToConditions = 4;         // the same, to what it depends on
 constexpr double kReserve = 0.15;                 // of the caller's time
 
 }  // namespace
@@ -97,6 +98,38 @@ std::optional<Repair> Search::find_likely() {
   return std::nullopt;  // what is only better waits for what may be right
 }
 
+std::vector<Repair> Search::of_conditions() {
+  std::vector<Repair> found;
+  for (const std::size_t step : steps_before(root_steps_, kMaxLevelsToConditions)) {
+    const std::vector<ValueId>& made = session_.plan_run().steps()[step].instruction->outputs;
+    if (made.size() != 1 || ir::is_float(session_.plan_program().value(made[0]).type.dtype)) continue;
+    for (const std::vector<Repair>& repairs : {variations(session_, step), misreadings(session_, step)})
+      for (const Repair& repair : repairs)
+        if (!exhausted() && rights_a_root(repair)) found.push_back(repair);
+  }
+  return found;
+}
+
+// Whether the first root that the repair reaches is better with it.
+bool Search::rights_a_root(const Repair& repair) {
+  ProgramRun& run = session_.plan_run();
+  const std::vector<TermId> saved = run.snapshot();
+  bool better = false;
+  run.override_value(repair.value, repair.term);
+  try {
+    run.rerun_dependents({repair.value}, [&](ValueId value, TermId old, TermId changed) {
+      ++changes_;
+      if (roots_.count(value) == 0) return !exhausted();
+      better = blame_.better(value, old, changed);
+      return false;
+    });
+  } catch (const ProgramRun::RerunStopped&) {
+  }
+  run.clear_override(repair.value);
+  run.restore(saved);
+  return better;
+}
+
 std::optional<Repair> Search::find_hidden() {
   // What the reference computes from the same operands.
   Reconstruction reconstruction(session_, blame_, suspects_);
@@ -106,7 +139,8 @@ std::optional<Repair> Search::find_hidden() {
     if (try_all(reconstruction.insertions(suspects_[k]), best_)) return best_.repair;
   for (const std::size_t i : suspects_)
     if (!exhausted() && try_all(misreadings(session_, i), best_)) return best_.repair;
-  const std::set<std::size_t> before_root = steps_before(root_steps_);
+  std::set<std::size_t> before_root;
+  if (!root_steps_.empty()) before_root = steps_before({root_steps_.front()}, kMaxLevels);
   for (const Reconstruction::Place& place : reconstruction.other_places())
     if (!exhausted() && !best_.repair && before_root.count(place.step) != 0 && try_all(reconstruction.at(place), best_)) return best_.repair;
   // With another factor to be found later: a mean over a part taken for the mean.
@@ -207,11 +241,10 @@ std::vector<std::size_t> Search::suspected(const std::optional<Suspect>& suspect
   return list;
 }
 
-// What the first root is computed from, some levels back.
-std::set<std::size_t> Search::steps_before(const std::vector<std::size_t>& roots) const {
+// What the steps are computed from, some levels back.
+std::set<std::size_t> Search::steps_before(std::vector<std::size_t> open, int levels) const {
   std::set<std::size_t> found;
-  std::vector<std::size_t> open(roots.begin(), roots.empty() ? roots.end() : roots.begin() + 1);
-  for (int level = 0; level < kMaxLevels && !open.empty(); ++level) {
+  for (int level = 0; level < levels && !open.empty(); ++level) {
     std::vector<std::size_t> next;
     for (const std::size_t i : open)
       for (const ValueId v : session_.plan_run().steps()[i].instruction->inputs)

@@ -27,6 +27,9 @@ class Search {
   // looked for by `next_hidden`, after `next_likely` has found nothing.
   std::optional<Repair> next_likely();
   std::optional<Repair> next_hidden();
+  // After `next_likely`: changes of conditions and indices that make a root right. Layers share them (a causal mask), and to follow
+  // a change through all layers costs more terms than one fault is worth, so the plan with it is verified instead.
+  std::vector<Repair> of_conditions();
   Blame& blame() { return blame_; }
 
  private:
@@ -44,9 +47,10 @@ class Search {
   std::optional<Repair> find_hidden();
   std::optional<Repair> kept(std::optional<Repair> repair);
   std::vector<std::size_t> suspected(const std::optional<Suspect>& first, const std::vector<std::size_t>& roots);
-  std::set<std::size_t> steps_before(const std::vector<std::size_t>& roots) const;
+  std::set<std::size_t> steps_before(std::vector<std::size_t> open, int levels) const;
   std::optional<Repair> other_claims();
   std::vector<Repair> other_collective(std::size_t step);
+  bool rights_a_root(const Repair& repair);
   bool exhausted() const;
   Score score();
   bool improves(const Repair& repair, const Score& after) const;
