@@ -157,6 +157,7 @@ Mended next_mended(Session& session, const VerifyOptions& options, Search& searc
   if (auto likely = search.next_likely()) return {std::move(likely), {}};
   if (auto unlike = of_whole_plan(session, options, sibling_changes(session, search.blame()), before, kReserve)) return {{}, std::move(unlike)};
   if (auto condition = of_whole_plan(session, options, search.of_conditions(), before, kReserve)) return {{}, std::move(condition)};
+  if (auto members = of_whole_plan(session, options, member_changes(session), before, kReserve)) return {{}, std::move(members)};
   if (auto hidden = search.next_hidden()) return {std::move(hidden), {}};
   return {{}, of_whole_plan(session, options, declaration_changes(session, search.blame()), before, kReserveAtEnd)};
 }

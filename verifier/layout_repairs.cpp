@@ -19,6 +19,8 @@ constexpr std::size_t kMaxOthers = 3;   // layouts tried for one entry
 constexpr std::size_t kMaxBuffers = 4;  // looked at member by member
 constexpr std::size_t kMaxClaims = 4;   // that fail, for their layouts to be suspects
 constexpr int kMaxMoves = 6;            // between a suspect and what is declared
+constexpr std::size_t kMaxFailing = 4;  // members of a buffer, for single ones to be at fault
+constexpr const char* kUnlikeUse = "is laid out in another way than it is used";
 
 // One declared tensor, or several fused ones: a single one is one part.
 struct Layout {
@@ -295,45 +297,55 @@ std::set<ir::ValueId> moved_from(Session& session, const Blame& blame, const std
 
 }  // namespace
 
-std::vector<Repair> declaration_changes(Session& session, Blame& blame) {
+std::vector<Repair> member_changes(Session& session) {
   const std::vector<Entry> entries = entries_of(session.document());
-  const ir::StageProgram& stage = session.document().plan.stages.front();
-  std::set<std::pair<std::size_t, std::size_t>> failing;  // buffers and members
-  std::vector<ir::ValueId> near;
-  std::set<std::string> claims;
-  std::set<std::string> buffers;
-  if (const auto suspect = blame.first_suspect()) near.push_back(suspect->value);
-  for (const Claim& claim : session.claims()) {
-    if (claim.proved) continue;
-    if (claim.kind == Claim::Kind::state) claims.insert(claim.name);
-    if (claim.kind != Claim::Kind::state || claim.binding->buffer.empty() || buffers.size() >= kMaxBuffers || !buffers.insert(claim.binding->buffer).second) continue;
-    const auto& all = session.document().plan.buffers;
-    const auto at = std::find_if(all.begin(), all.end(), [&](const ir::FlatBuffer& b) { return b.name == claim.binding->buffer; });
-    for (const std::size_t m : failing_members(session, claim)) failing.emplace(static_cast<std::size_t>(at - all.begin()), m);
-  }
-  const std::set<ir::ValueId> read = moved_from(session, blame, near);
+  const std::vector<ir::FlatBuffer>& buffers = session.document().plan.buffers;
+  std::set<std::string> looked_at;
   std::vector<Repair> repairs;
-  std::vector<const Entry*> members;
-  for (const Entry& e : entries)
-    if (e.kind == Entry::Kind::member && failing.count({e.index, e.member}) != 0) members.push_back(&e);
-  for (std::size_t i = 0; i < members.size(); ++i)
-    for (std::size_t j = i + 1; j < members.size(); ++j) {
-      const Entry &a = *members[i], &b = *members[j];
-      if (a.index != b.index || local_elements(a.layout) != local_elements(b.layout) || a.layout.parts.size() != b.layout.parts.size()) continue;
-      const std::string both = "`" + a.layout.parts[0].of + "` and `" + b.layout.parts[0].of + "`";
-      Repair r = changed_layout(session, a, b.layout, "is where another one is", "exchange members " + both + " of `" + a.name + "`");
-      r.change = [first = a.set, second = b.set, x = a.layout, y = b.layout](ir::Document& document) {
-        first(document, y);
-        second(document, x);
-      };
-      repairs.push_back(std::move(r));
+  for (const Claim& claim : session.claims()) {
+    if (claim.proved || claim.kind != Claim::Kind::state || claim.binding->buffer.empty() || looked_at.size() >= kMaxBuffers) continue;
+    if (!looked_at.insert(claim.binding->buffer).second) continue;
+    const auto buffer = std::find_if(buffers.begin(), buffers.end(), [&](const ir::FlatBuffer& b) { return b.name == claim.binding->buffer; });
+    const std::set<std::size_t> failing = failing_members(session, claim);
+    if (failing.size() > kMaxFailing) continue;  // not a matter of single members
+    std::vector<const Entry*> members;
+    for (const Entry& e : entries)
+      if (e.kind == Entry::Kind::member && &buffers[e.index] == &*buffer && failing.count(e.member) != 0) members.push_back(&e);
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      const Entry& a = *members[i];
+      for (std::size_t j = i + 1; j < members.size(); ++j) {
+        const Entry& b = *members[j];
+        if (local_elements(a.layout) != local_elements(b.layout) || a.layout.parts.size() != b.layout.parts.size()) continue;
+        const std::string both = "`" + a.layout.parts[0].of + "` and `" + b.layout.parts[0].of + "`";
+        Repair r = changed_layout(session, a, b.layout, "is where another one is", "exchange members " + both + " of `" + a.name + "`");
+        r.change = [first = a.set, second = b.set, x = a.layout, y = b.layout](ir::Document& document) {
+          first(document, y);
+          second(document, x);
+        };
+        repairs.push_back(std::move(r));
+      }
+      for (auto& [fix, layout] : variants(a.layout, session.mesh()))
+        repairs.push_back(changed_layout(session, a, layout, kUnlikeUse, "in the declaration of `" + a.name + "`, " + fix));
     }
-  for (const Entry& e : entries) {
-    const bool declared = e.kind == Entry::Kind::state && claims.count(stage.state[e.index].name) != 0;
-    const bool suspicious = e.kind == Entry::Kind::member ? failing.count({e.index, e.member}) != 0 : read.count(e.value) != 0 || (declared && claims.size() <= kMaxClaims);
-    if (!suspicious) continue;
+  }
+  return repairs;
+}
+
+std::vector<Repair> declaration_changes(Session& session, Blame& blame) {
+  const ir::StageProgram& stage = session.document().plan.stages.front();
+  std::set<std::string> declared;
+  for (const Claim& claim : session.claims())
+    if (!claim.proved && claim.kind == Claim::Kind::state) declared.insert(claim.name);
+  if (declared.size() > kMaxClaims) declared.clear();
+  std::set<ir::ValueId> read;
+  if (const auto suspect = blame.first_suspect()) read = moved_from(session, blame, {suspect->value});
+  std::vector<Repair> repairs;
+  for (const Entry& e : entries_of(session.document())) {
+    if (e.kind == Entry::Kind::member) continue;
+    const bool fails = e.kind == Entry::Kind::state && declared.count(stage.state[e.index].name) != 0;
+    if (!fails && read.count(e.value) == 0) continue;
     for (auto& [fix, layout] : variants(e.layout, session.mesh()))
-      repairs.push_back(changed_layout(session, e, layout, "is laid out in another way than it is used", "in the declaration of `" + e.name + "`, " + fix));
+      repairs.push_back(changed_layout(session, e, layout, kUnlikeUse, "in the declaration of `" + e.name + "`, " + fix));
   }
   return repairs;
 }

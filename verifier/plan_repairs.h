@@ -15,6 +15,8 @@ std::vector<Repair> loop_changes(Session& session);
 std::vector<Repair> layout_changes(Session& session);
 // Instructions near the suspects that do something else than those named alike, as of another layer.
 std::vector<Repair> sibling_changes(Session& session, Blame& blame);
+// Members of buffers where claims fail on these alone: exchanged, or laid out otherwise.
+std::vector<Repair> member_changes(Session& session);
 // Layouts for which there is no other evidence than that what they declare fails, or that what reads them is at fault.
 std::vector<Repair> declaration_changes(Session& session, Blame& blame);
 
