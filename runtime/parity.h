@@ -1,62 +1,13 @@
-// Parity: runs a plan and its reference on the same random values, at the sizes the document has, and compares every
-// output and every state.
+// Parity with LibTorch: verifier/execution/parity.h in its domain.
 #pragma once
 
-#include <cstdint>
-#include <map>
-#include <optional>
-#include <string>
-#include <vector>
-
-#include "ir/plan.h"
-#include "runtime/place.h"
-#include "runtime/tensor.h"
+#include "runtime/torch_executor.h"
+#include "verifier/execution/parity.h"
+#include "verifier/execution/step.h"
 
 namespace shardproof::runtime {
 
-struct ParityOptions {
-  std::uint64_t seed = 1;
-  Tolerance tolerance;
-  std::map<std::string, Tensor> values;  // reference inputs and states by name, instead of random ones
-};
-
-// One compared tensor, or a reference tensor that nothing represents.
-struct ParityRow {
-  enum class Kind : std::uint8_t { output, state };
-  Kind kind = Kind::output;
-  std::string name;  // of the plan output or plan state; of the reference tensor if `problem` is set
-  double max_abs_error = 0;
-  double max_rel_error = 0;
-  std::int64_t mismatches = 0;
-  std::optional<Mismatch> first;
-  std::string problem;
-
-  bool equal() const { return mismatches == 0 && problem.empty(); }
-};
-
-struct ParityReport {
-  std::vector<ParityRow> rows;
-
-  bool equal() const;
-};
-
-// The reference's values at both ends of one step.
-struct ReferenceRun {
-  ReferenceTensors entry;  // inputs and states
-  ReferenceTensors exit;   // outputs (by their name and by their value's name) and next states
-};
-
-// Inputs and states with the properties a training step relies on: ids below their bound, a 0/1 mask with different
-// counts in different rows, positive second moments, steps and learning rates.
-std::map<std::string, Tensor> random_values(const ir::Reference& reference, std::uint64_t seed);
-
-// `values`: all inputs and states by name.
-ReferenceRun run_reference(const ir::Reference& reference, const std::map<std::string, Tensor>& values);
-
-// Throws ExecutionError if a program cannot be run or a binding does not fit.
 ParityReport run_parity(const ir::Document& document, const ParityOptions& options = {});
-
-// One line per row, and the first mismatch below.
-std::string describe(const ir::Plan& plan, const ParityReport& report);
+ReferenceRun run_reference(const ir::Reference& reference, const std::map<std::string, Tensor>& values);
 
 }  // namespace shardproof::runtime

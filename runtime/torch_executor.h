@@ -1,28 +1,38 @@
-// Executes instructions on concrete values with LibTorch in float64. Macro ops run LibTorch's own function where it
-// has one and never their unfolding, so that macro against unfolded program tests the unfolding.
+// The domain of LibTorch tensors (float64, int64, bool on the CPU). Macro ops run LibTorch's own function where it has
+// one and never their unfolding, so that macro against unfolded program tests the unfolding.
 #pragma once
 
-#include <cstdint>
-#include <functional>
 #include <map>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "ir/program.h"
-#include "runtime/array.h"
-#include "runtime/tensor.h"
+#include "verifier/execution/domain.h"
+#include "verifier/execution/tensor.h"
 
 namespace shardproof::runtime {
 
-// Value of a mesh axis at the executing rank, or of a loop index. Throws ExecutionError for an unknown name.
-using VariableValue = std::function<std::int64_t(const std::string&)>;
+using namespace execution;  // this folder is one more domain of it
 
-// Everything that needs one rank only: all ops except communication and `loop`. One array per result (none for
-// `release`). Checks that every result has the shape of its declared type. Throws ExecutionError that names the
-// instruction.
-std::vector<Array> execute_instruction(const ir::Program& program, const ir::Instruction& instruction,
-                                       std::span<const Array> operands, const VariableValue& variables);
+class TorchDomain final : public DomainOf<double> {
+ public:
+  Array upload(const Tensor& tensor) const override;
+  Tensor download(const Array& array, ir::DType dtype) const override;
+  std::vector<Array> compute(const ir::Program& program, const ir::Instruction& instruction,
+                             std::span<const Array> operands, const VariableValue& variables) const override;
+  ir::Shape shape_of(const Array& array) const override;
+  Array concatenate(std::span<const Array> parts, std::int64_t dim) const override;
+  Array narrow(const Array& array, std::int64_t dim, std::int64_t start, std::int64_t length) const override;
+  Array combine(ir::ReduceKind reduce, std::span<const Array> parts) const override;
+};
+
+Array upload(const Tensor& tensor);
+// A leaf that autograd records; see `gradients`.
+Array upload_differentiable(const Tensor& tensor);
+
+// LibTorch autograd's gradients of a scalar (one-element) array by leaves from `upload_differentiable`; zeros where
+// the scalar does not depend on the leaf. May be called once per recorded execution.
+std::vector<Tensor> gradients(const Array& scalar, std::span<const Array> leaves);
 
 // Runs a whole program on one device (also loops; a collective throws). `inputs`: every value without a defining
 // instruction. Returns the `wanted` values.

@@ -4,7 +4,9 @@
 
 #include <ATen/ATen.h>
 
+#include "ir/coord_expr.h"
 #include "runtime/torch_kernels.h"
+#include "verifier/execution/random_bits.h"
 
 namespace shardproof::runtime {
 
@@ -171,35 +173,10 @@ at::Tensor put_along(const KernelCall& call) {
   return at::where(hit, updates.unsqueeze(-1), at::zeros({}, updates.options()));
 }
 
-// SplitMix64: a counter-based generator in the sense of the IR, where a number depends on (stream, key, index) only.
-std::uint64_t mix(std::uint64_t state, std::uint64_t word) {
-  std::uint64_t z = state + 0x9e3779b97f4a7c15ULL + word;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-  return z ^ (z >> 31);
-}
-
-// The number of an element is a hash of the stream, the key, and its index shifted by `offsets`: a shard that passes
-// its own offset draws the same numbers as the whole tensor.
 at::Tensor rng_uniform(const KernelCall& call) {
-  const ir::Attributes& attributes = call.instruction.attributes;
-  std::uint64_t key = 0;
-  for (const char c : attributes.get<std::string>("stream")) key = mix(key, static_cast<unsigned char>(c));
-  for (const ir::CoordExpr& part : attributes.get_or<std::vector<ir::CoordExpr>>("key", {})) {
-    key = mix(key, static_cast<std::uint64_t>(ir::evaluate(part, call.variables)));
-  }
-  Integers offsets;
-  for (const ir::CoordExpr& part : attributes.get_or<std::vector<ir::CoordExpr>>("offsets", {})) {
-    offsets.push_back(ir::evaluate(part, call.variables));
-  }
-  Tensor numbers = zeros(call.result_type);
-  for (std::size_t flat = 0; flat < numbers.data.size(); ++flat) {
-    const Integers index = unflatten(numbers.type.shape, static_cast<std::int64_t>(flat));
-    std::uint64_t state = key;
-    for (std::size_t d = 0; d < index.size(); ++d) {
-      state = mix(state, static_cast<std::uint64_t>(index[d] + (d < offsets.size() ? offsets[d] : 0)));
-    }
-    numbers.data[flat] = static_cast<double>(state >> 11) * 0x1.0p-53;
+  Tensor numbers{call.result_type, {}};
+  for (const std::uint64_t bits : random_bits(call.instruction.attributes, call.result_type.shape, call.variables)) {
+    numbers.data.push_back(static_cast<double>(bits) * 0x1.0p-53);
   }
   return std::any_cast<at::Tensor>(upload(numbers).storage);
 }

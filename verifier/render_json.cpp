@@ -1,5 +1,6 @@
 #include "verifier/render_json.h"
 
+#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <ostream>
@@ -88,6 +89,23 @@ Json diagnostic_json(const ir::Diagnostic& diagnostic, const ir::SourceFile* sou
   return object;
 }
 
+// JSON has no NaN and no infinity: null, for what is undefined.
+Json number_json(double value) { return std::isfinite(value) ? Json(value) : Json(); }
+
+Json counterexample_json(const Counterexample& c) {
+  Json inputs = Json::array();
+  for (const Counterexample::Input& input : c.inputs)
+    inputs.push_back({{"name", input.name}, {"type", input.type}, {"values", input.values}});
+  Json object = {{"inputs", std::move(inputs)}, {"zero_inputs", c.zero_inputs}, {"subject", c.subject}, {"rank", c.rank}};
+  add_text(object, "local_element", c.local_element);
+  add_text(object, "reference_element", c.reference_element);
+  object["expected"] = number_json(c.expected);
+  object["found"] = number_json(c.found);
+  object["differing"] = c.differing;
+  if (!c.sizes.empty()) object["sizes"] = c.sizes;
+  return object;
+}
+
 // Runs of digits become one '#': layer 7 and layer 12 are the same finding.
 std::string without_numbers(std::string_view text) {
   std::string pattern;
@@ -136,6 +154,8 @@ void render_json(const Report& report, const ir::SourceFile* source, std::string
                    {"by_z3", report.obligations.by_z3}}},
                  {"assumptions", report.assumptions}};
   add_text(object, "unknown_reason", report.unknown_reason);
+  if (report.counterexample) object["counterexample"] = counterexample_json(*report.counterexample);
+  add_text(object, "no_counterexample", report.no_counterexample);
   object["diagnostics"] = std::move(diagnostics);
   if (options.statistics) {
     const Statistics& statistics = report.statistics;

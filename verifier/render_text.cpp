@@ -139,6 +139,40 @@ void render_assumptions(const Report& report, std::ostream& out) {
   for (const std::string& assumption : report.assumptions) out << "  - " << printable(assumption) << "\n";
 }
 
+std::string number_text(double value) {
+  char buffer[32];
+  std::snprintf(buffer, sizeof buffer, "%.12g", value);
+  return buffer;
+}
+
+void render_counterexample(const Counterexample& c, std::ostream& out) {
+  constexpr std::size_t shown = 12;  // elements of one input; JSON has all
+  out << "counterexample, replayed in float64:\n";
+  for (const std::string& note : c.sizes) out << "  " << printable(note) << "\n";
+  for (const Counterexample::Input& input : c.inputs) {
+    out << "  " << printable(input.name) << " : " << input.type << " = ";
+    const bool constant = std::all_of(input.values.begin(), input.values.end(),
+                                      [&](double x) { return x == input.values.front(); });
+    if (constant) {
+      out << (input.values.size() == 1 ? "" : "all ") << number_text(input.values.front()) << "\n";
+      continue;
+    }
+    for (std::size_t i = 0; i < std::min(shown, input.values.size()); ++i)
+      out << (i == 0 ? "" : ", ") << number_text(input.values[i]);
+    out << (input.values.size() > shown ? ", ..." : "") << "\n";
+  }
+  if (c.zero_inputs > 0) out << "  " << plural(c.zero_inputs, c.inputs.empty() ? "input" : "other input") << ": all 0\n";
+  out << "  " << printable(c.subject) << ": the reference has ";
+  if (c.reference_element.empty()) {
+    out << "0 in its padding";
+  } else {
+    out << number_text(c.expected) << " at " << printable(c.reference_element);
+  }
+  out << ", " << c.rank << " has " << number_text(c.found);
+  if (!c.local_element.empty()) out << " at its " << c.local_element;
+  out << "\n";
+}
+
 }  // namespace
 
 std::string_view severity_name(ir::Severity severity) {
@@ -183,11 +217,13 @@ void render_full(const Report& report, const ir::SourceFile* source, std::string
     render_finding(diagnostic, source, path, options, out);
     out << "\n";
   }
+  if (report.counterexample) render_counterexample(*report.counterexample, out);
   if (options.quiet) return;
   const Ink ink = report.verdict == Verdict::equivalent ? Ink::help
                   : report.verdict == Verdict::unknown  ? Ink::warning
                                                         : Ink::error;
   out << paint(verdict_line(report, options.timing), ink, options.color) << "\n";
+  if (!report.no_counterexample.empty()) out << "no counterexample: " << printable(report.no_counterexample) << "\n";
   if (report.verdict != Verdict::invalid) render_assumptions(report, out);
   if (!report.diagnostics.empty() && find_rule(report.diagnostics.front().code) != nullptr) {
     out << "for more about this finding, run `shardproof explain " << report.diagnostics.front().code << "`\n";

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,12 +47,33 @@ struct Statistics {
   std::int64_t folds = 0;  // plan values recognised as a reference value
 };
 
+// Inputs on which the plan computes something else than its reference, found by executing both and replayed in float64.
+struct Counterexample {
+  struct Input {
+    std::string name;  // reference input or state
+    std::string type;  // "f32[8,16]"
+    std::vector<double> values;
+  };
+  std::vector<Input> inputs;    // those with an element that is not 0
+  std::int64_t zero_inputs = 0;  // how many others there are
+  std::string subject;           // "state `w` after the step", "output `loss`"
+  std::string rank;              // "rank 3 (dp=1, tp=1)"
+  std::string local_element;     // "[0, 3]" of that rank's tensor
+  std::string reference_element; // "w[2, 3]"; empty: padding that must be 0
+  double expected = 0;
+  double found = 0;            // NaN or infinite: undefined
+  std::int64_t differing = 0;  // outputs and states that differ on these inputs
+  std::vector<std::string> sizes;  // in which the executed plan differs from the document: empty, as it is
+};
+
 struct Report {
   Verdict verdict = Verdict::unknown;
   std::vector<ir::Diagnostic> diagnostics;  // most important first; at most one per cause
   Obligations obligations;
   std::vector<std::string> assumptions;  // what the verdict rests on; listed with the good one too
   std::string unknown_reason;            // verdict == unknown: one sentence, with the place
+  std::optional<Counterexample> counterexample;  // verdict == not_equivalent by execution
+  std::string no_counterexample;         // why none was found; empty: found, or not looked for
   Statistics statistics;
 };
 

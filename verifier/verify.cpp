@@ -8,6 +8,7 @@
 #include "ir/check.h"
 #include "ir/validate.h"
 #include "verifier/diagnose.h"
+#include "verifier/disproof.h"
 #include "verifier/session.h"
 
 namespace shardproof::verifier {
@@ -91,7 +92,9 @@ void needs_more(Report& report, const std::vector<Failure>& unmet, bool assume) 
 Report verify(const ir::Document& document, const VerifyOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   Report report;
+  bool stopped = false;  // by a limit of the caller's
   const auto finish = [&] {
+    if (report.verdict == Verdict::unknown && options.find_counterexample && !stopped) disprove(document, options, report);
     report.statistics.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     report.statistics.peak_bytes = peak_bytes();
     return report;
@@ -145,6 +148,7 @@ Report verify(const ir::Document& document, const VerifyOptions& options) {
     report.obligations.by_z3 = static_cast<std::int64_t>(session.z3().statistics().proved);
   } catch (const solvers::BudgetExceeded& e) {
     give_up(report, e, where);
+    stopped = e.what_kind != solvers::BudgetExceeded::What::size;
   } catch (const SemanticsError& e) {
     report.verdict = Verdict::unknown;
     ir::Diagnostic d;

@@ -16,7 +16,7 @@
 namespace shardproof::verifier {
 
 struct Progress {
-  std::string phase;            // "reference", "plan", "claims", "diagnosis"
+  std::string phase;            // "reference", "plan", "claims", "diagnosis", "counterexample"
   std::int64_t done = 0;        // instructions or claims
   std::int64_t total = 0;
 };
@@ -25,6 +25,7 @@ struct VerifyOptions {
   double timeout_seconds = 0;    // 0: none; when exceeded the verdict is unknown (SP0901)
   std::size_t memory_bytes = 0;  // 0: none; resident memory of the process (SP0902)
   bool suggest_fixes = true;     // look for repairs of a failing plan and verify them
+  bool find_counterexample = true;  // execute a plan that is not proved, to disprove it
   bool assume_defined = false;   // take the plan's operations as defined: what that needs is listed as an assumption
   int max_defects = 16;          // independent faults looked for
   std::function<void(const Progress&)> progress;  // called now and then, from the calling thread

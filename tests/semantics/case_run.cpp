@@ -7,8 +7,8 @@
 
 namespace shardproof::semantics_test {
 
-using runtime::RankTensors;
-using runtime::Tensor;
+using execution::RankTensors;
+using execution::Tensor;
 
 std::vector<ir::Mesh> test_meshes() {
   return {{"main", {{"dp", 2, {}}, {"tp", 3, {}}}, {}, {}},
@@ -22,13 +22,13 @@ InputTensors random_inputs(std::mt19937_64& random, const ir::Program& program, 
   for (const ProgramInput& input : inputs) {
     RankTensors& ranks = result[input.id];
     for (std::int64_t rank = mesh == nullptr ? 1 : mesh->size(); rank > 0; --rank) {
-      Tensor t = runtime::zeros(program.value(input.id).type);
+      Tensor t = execution::zeros(program.value(input.id).type);
       for (double& x : t.data) {
         if (input.below > 0) {
-          x = static_cast<double>(runtime::uniform_integer(random, input.below));
+          x = static_cast<double>(execution::uniform_integer(random, input.below));
         } else {
-          x = static_cast<double>(1 + runtime::uniform_integer(random, 16)) / 8;
-          if (!input.positive && runtime::uniform_integer(random, 2) == 0) x = -x;
+          x = static_cast<double>(1 + execution::uniform_integer(random, 16)) / 8;
+          if (!input.positive && execution::uniform_integer(random, 2) == 0) x = -x;
         }
       }
       ranks.push_back(std::move(t));

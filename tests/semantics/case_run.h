@@ -13,17 +13,17 @@ namespace shardproof::semantics_test {
 // rank = 3 dp + tp; two other meshes of the same world have numbers against the positions, and an axis of one.
 std::vector<ir::Mesh> test_meshes();
 
-using InputTensors = std::map<ir::ValueId, runtime::RankTensors>;
+using InputTensors = std::map<ir::ValueId, execution::RankTensors>;
 
 // Contents of every input, for each rank (one without a mesh).
 InputTensors random_inputs(std::mt19937_64& random, const ir::Program& program, const std::vector<ProgramInput>& inputs,
                            const ir::Mesh* mesh);
 
 // Values of all instructions outside loops, by value.
-std::map<ir::ValueId, runtime::RankTensors> execute_all(const ir::Program& program, const InputTensors& inputs, const ir::Mesh* mesh);
+std::map<ir::ValueId, execution::RankTensors> execute_all(const ir::Program& program, const InputTensors& inputs, const ir::Mesh* mesh);
 
 // Largest finite magnitude in the executed values.
-double magnitude(const std::map<ir::ValueId, runtime::RankTensors>& values);
+double magnitude(const std::map<ir::ValueId, execution::RankTensors>& values);
 
 // A term pool with everything that gives programs their terms.
 struct Terms {
@@ -42,7 +42,7 @@ struct Terms {
     const ir::Value& v = program.value(input.id);
     return enter(atoms, values, v.name, v.type, input.below, mesh, semantics.coordinates(), contents.at(input.id));
   }
-  Difference compare(solvers::TermId term, const runtime::RankTensors& expected, double scale) {
+  Difference compare(solvers::TermId term, const execution::RankTensors& expected, double scale) {
     values.set_literals(literals);
     return compare_term(values, pool, term, mesh, semantics.coordinates(), expected, scale);
   }

@@ -13,7 +13,7 @@ namespace shardproof::semantics_test {
 namespace {
 
 using ir::OpCode;
-using runtime::RankTensors;
+using execution::RankTensors;
 using runtime::testing::OpCase;
 
 struct Tally {
@@ -53,8 +53,8 @@ void check_op(OpCode op, const ir::Mesh* mesh, int programs) {
     ProgramGenerator generator(random, mesh);
     // Operands of an op are sometimes results of others, so that guards and digits meet.
     const std::vector<OpCode> ops = ProgramGenerator::supported(false);
-    for (std::int64_t before = runtime::uniform_integer(random, 4); before > 0; --before)
-      generator.append(ops[static_cast<std::size_t>(runtime::uniform_integer(random, static_cast<std::int64_t>(ops.size())))]);
+    for (std::int64_t before = execution::uniform_integer(random, 4); before > 0; --before)
+      generator.append(ops[static_cast<std::size_t>(execution::uniform_integer(random, static_cast<std::int64_t>(ops.size())))]);
     generator.append(op);
     check_terms(generator.program(), generator.inputs(), random_inputs(random, generator.program(), generator.inputs(), mesh), mesh, tally);
     if (::testing::Test::HasFatalFailure()) {
@@ -95,7 +95,7 @@ class FixedCase : public ::testing::TestWithParam<OpCase> {};
 TEST_P(FixedCase, TermIsWhatLoopsGive) {
   const OpCase& c = GetParam();
   std::vector<ir::TensorType> types, declared;
-  for (const runtime::Tensor& t : c.inputs) types.push_back(t.type);
+  for (const execution::Tensor& t : c.inputs) types.push_back(t.type);
   if (c.declared) declared.push_back(c.expected.front().type);
   const runtime::testing::OneOp one = runtime::testing::one_op(c.op, types, c.attrs, declared);
   std::vector<ir::ValueId> mapping;

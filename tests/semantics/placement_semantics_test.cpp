@@ -2,7 +2,7 @@
 // or nothing in particular every local element of every rank holds.
 #include <gtest/gtest.h>
 
-#include "runtime/place.h"
+#include "verifier/execution/place.h"
 #include "tests/semantics/case_run.h"
 #include "verifier/bindings.h"
 
@@ -14,15 +14,15 @@ using ir::Digit;
 using ir::DimLayout;
 using ir::Placement;
 using ir::Shape;
-using runtime::LocalElement;
-using runtime::LocalMap;
+using execution::LocalElement;
+using execution::LocalMap;
 
 // Random placements; the reference tensors get the shapes that fit.
 class Placer {
  public:
   Placer(std::mt19937_64& random, const ir::Mesh& mesh) : random_(random), mesh_(mesh) { renew(); }
 
-  std::int64_t below(std::int64_t count) { return runtime::uniform_integer(random_, count); }
+  std::int64_t below(std::int64_t count) { return execution::uniform_integer(random_, count); }
   std::int64_t between(std::int64_t low, std::int64_t high) { return low + below(high - low + 1); }
   bool chance(int percent) { return below(100) < percent; }
 
@@ -119,7 +119,7 @@ class Checker {
 
   // Elements are told apart by their values.
   void add_tensor(const std::string& name, const std::string& role, const std::string& param, Shape shape) {
-    runtime::Tensor t = runtime::zeros({ir::DType::f32, std::move(shape)});
+    execution::Tensor t = execution::zeros({ir::DType::f32, std::move(shape)});
     for (double& x : t.data) x = next_value_++;
     const solvers::TensorId id = terms_.atoms.opaque({name, t.type.shape, false, 0});
     terms_.values.set(id, t.data);
@@ -132,12 +132,12 @@ class Checker {
     const ir::Mesh& mesh = plan_.meshes.front();
     const verifier::Bound bound = bindings_.bind(binding, {ir::DType::f32, local}, [this](const std::string& name) { return denotations_.at(name); });
     for (std::int64_t rank = 0; rank < mesh.size(); ++rank) {
-      const LocalMap map = runtime::map_local(plan_, reference_, binding, local, rank);
+      const LocalMap map = execution::map_local(plan_, reference_, binding, local, rank);
       solvers::Assignment at;
       const ir::Coordinate c = ir::coordinate_of(mesh, rank);
       for (std::size_t a = 0; a < c.size(); ++a) at.set(terms_.semantics.coordinates()[a], c[a]);
       for (std::size_t i = 0; i < map.elements.size(); ++i) {
-        const std::vector<std::int64_t> index = runtime::unflatten(local, static_cast<std::int64_t>(i));
+        const std::vector<std::int64_t> index = execution::unflatten(local, static_cast<std::int64_t>(i));
         for (std::size_t d = 0; d < index.size(); ++d) at.set(terms_.pool.element(d, local[d]), index[d]);
         const LocalElement& e = map.elements[i];
         const bool matters = map.exists && e.kind != LocalElement::Kind::pad_any;
@@ -157,12 +157,12 @@ class Checker {
 
  private:
   std::string where(std::int64_t rank, const Shape& local, std::size_t i) const {
-    return ir::describe_rank(plan_.meshes.front(), rank) + ", element " + runtime::describe_index(local, static_cast<std::int64_t>(i)) + ": ";
+    return ir::describe_rank(plan_.meshes.front(), rank) + ", element " + execution::describe_index(local, static_cast<std::int64_t>(i)) + ": ";
   }
 
   ir::Plan plan_;
   Terms terms_;
-  runtime::ReferenceTensors reference_;
+  execution::ReferenceTensors reference_;
   std::map<std::string, verifier::Denotation> denotations_;
   double next_value_ = 101;
   verifier::Bindings bindings_;

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "ir/rational.h"
-#include "runtime/tensor.h"
+#include "verifier/execution/tensor.h"
 
 namespace shardproof::semantics_test {
 
@@ -47,7 +47,7 @@ std::vector<OpCode> ProgramGenerator::supported(bool with_collectives) {
   return result;
 }
 
-std::int64_t ProgramGenerator::below(std::int64_t count) { return runtime::uniform_integer(random_, count); }
+std::int64_t ProgramGenerator::below(std::int64_t count) { return execution::uniform_integer(random_, count); }
 
 std::int64_t ProgramGenerator::between(std::int64_t low, std::int64_t high) { return low + below(high - low + 1); }
 

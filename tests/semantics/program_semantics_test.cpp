@@ -21,7 +21,7 @@ struct Tally {
 
 OpCode any_op(std::mt19937_64& random, bool collectives) {
   const std::vector<OpCode> ops = ProgramGenerator::supported(collectives);
-  return ops[static_cast<std::size_t>(runtime::uniform_integer(random, static_cast<std::int64_t>(ops.size())))];
+  return ops[static_cast<std::size_t>(execution::uniform_integer(random, static_cast<std::int64_t>(ops.size())))];
 }
 
 // Values outside loops that no fault has replaced by an unknown.
@@ -47,7 +47,7 @@ std::vector<ir::ValueId> sound_values(const ProgramRun& run) {
   return result;
 }
 
-void check_values(Terms& terms, const ProgramRun& run, const std::map<ir::ValueId, runtime::RankTensors>& executed, bool on_mesh, Tally& tally) {
+void check_values(Terms& terms, const ProgramRun& run, const std::map<ir::ValueId, execution::RankTensors>& executed, bool on_mesh, Tally& tally) {
   terms.values.set_literals(terms.literals);
   terms.values.set_stand_ins(run.containment().stand_ins());
   const double scale = magnitude(executed);
@@ -74,7 +74,7 @@ ProgramGenerator random_program(std::mt19937_64& random, const ir::Mesh* mesh, s
   ProgramGenerator generator(random, mesh);
   if (loop_percent == 0) generator.set_extents({1, 2, 2, 3, 4, 6, 6});
   for (; length > 0; --length) {
-    if (runtime::uniform_integer(random, 100) < loop_percent) generator.append_loop(1 + static_cast<int>(runtime::uniform_integer(random, 4)));
+    if (execution::uniform_integer(random, 100) < loop_percent) generator.append_loop(1 + static_cast<int>(execution::uniform_integer(random, 4)));
     else generator.append(any_op(random, mesh != nullptr));
   }
   return generator;
@@ -82,7 +82,7 @@ ProgramGenerator random_program(std::mt19937_64& random, const ir::Mesh* mesh, s
 
 void check_alone(Side side, const ir::Mesh* mesh, std::uint64_t seed, int loop_percent, Tally& tally) {
   std::mt19937_64 random(seed);
-  const ProgramGenerator generator = random_program(random, mesh, 3 + runtime::uniform_integer(random, 8), loop_percent);
+  const ProgramGenerator generator = random_program(random, mesh, 3 + execution::uniform_integer(random, 8), loop_percent);
   const InputTensors contents = random_inputs(random, generator.program(), generator.inputs(), mesh);
   const auto executed = execute_all(generator.program(), contents, mesh);
   Terms terms(mesh);
@@ -124,7 +124,7 @@ TEST(Programs, FoldingShardedPlansKeepsValues) {
   const ir::Mesh mesh = test_meshes()[0];
   for (std::uint64_t seed = 0; seed < 400 && !HasFailure(); ++seed) {
     std::mt19937_64 random(seed);
-    const ProgramGenerator generator = random_program(random, nullptr, 3 + runtime::uniform_integer(random, 7), 0);
+    const ProgramGenerator generator = random_program(random, nullptr, 3 + execution::uniform_integer(random, 7), 0);
     const ir::Program& reference = generator.program();
     InputTensors contents = random_inputs(random, reference, generator.inputs(), nullptr);
     const Replay plan = replay_sharded(random, reference, generator.inputs(), mesh, 60);

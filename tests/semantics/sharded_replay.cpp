@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "ir/infer_type.h"
-#include "runtime/tensor.h"
+#include "verifier/execution/tensor.h"
 
 namespace shardproof::semantics_test {
 
@@ -43,7 +43,7 @@ class Replayer {
   }
 
  private:
-  std::int64_t below(std::int64_t count) { return runtime::uniform_integer(random_, count); }
+  std::int64_t below(std::int64_t count) { return execution::uniform_integer(random_, count); }
   bool chance(int percent) { return below(100) < percent; }
   template <typename T>
   const T& pick(const std::vector<T>& from) {

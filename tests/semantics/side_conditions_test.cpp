@@ -6,7 +6,7 @@
 #include <iostream>
 #include <random>
 
-#include "runtime/tensor.h"
+#include "verifier/execution/tensor.h"
 #include "solvers/evaluate.h"
 #include "solvers/z3_backend.h"
 #include "tests/semantics/term_values.h"
@@ -36,7 +36,7 @@ class Terms {
     ids_ = atoms_.opaque({"ids", {4}, true, 4});
   }
 
-  std::int64_t below(std::int64_t count) { return runtime::uniform_integer(random_, count); }
+  std::int64_t below(std::int64_t count) { return execution::uniform_integer(random_, count); }
   std::int64_t between(std::int64_t low, std::int64_t high) { return low + below(high - low + 1); }
   bool chance(int percent) { return below(100) < percent; }
 

@@ -35,7 +35,7 @@ TermValues::TermValues(solvers::AtomTable& atoms) : atoms_(atoms) {
   contents_.integer = [this](TensorId tensor, const std::vector<std::int64_t>& indices) {
     const solvers::Tensor& t = atoms_.pool().tensor(tensor);
     if (!inside(t.shape, indices)) return std::int64_t{0};
-    return static_cast<std::int64_t>(data_.at(tensor)[static_cast<std::size_t>(runtime::flat_index(t.shape, indices))]);
+    return static_cast<std::int64_t>(data_.at(tensor)[static_cast<std::size_t>(execution::flat_index(t.shape, indices))]);
   };
 }
 
@@ -70,7 +70,7 @@ double TermValues::element(TensorId tensor, const std::vector<std::int64_t>& ind
     }
     const auto found = data_.find(tensor);
     if (found == data_.end()) throw InternalError("no contents of tensor " + pool.tensor(tensor).name);
-    return found->second[static_cast<std::size_t>(runtime::flat_index(shape, indices))];
+    return found->second[static_cast<std::size_t>(execution::flat_index(shape, indices))];
   }
   if (!inside(shape, indices)) return kGarbage;
   const auto [it, added] = known_.try_emplace({tensor, indices}, 0.0);
@@ -83,18 +83,18 @@ double TermValues::element(TensorId tensor, const std::vector<std::int64_t>& ind
 double TermValues::at(TermId term, const Assignment& values) { return solvers::evaluate(atoms_.pool(), term, values, contents_); }
 
 Difference compare_term(TermValues& values, TermPool& pool, TermId term, const ir::Mesh* mesh,
-                        const std::vector<VarId>& coordinates, const runtime::RankTensors& expected, double scale) {
+                        const std::vector<VarId>& coordinates, const execution::RankTensors& expected, double scale) {
   Difference result;
   for (std::size_t position = 0; position < expected.size(); ++position) {
     const std::int64_t rank = rank_at(mesh, static_cast<std::int64_t>(position));
-    const runtime::Tensor& wanted = expected[static_cast<std::size_t>(rank)];
+    const execution::Tensor& wanted = expected[static_cast<std::size_t>(rank)];
     Assignment assignment;
     if (mesh != nullptr) {
       const ir::Coordinate c = ir::coordinate_of(*mesh, rank);
       for (std::size_t a = 0; a < c.size(); ++a) assignment.set(coordinates[a], c[a]);
     }
     for (std::size_t i = 0; i < wanted.data.size(); ++i) {
-      const std::vector<std::int64_t> index = runtime::unflatten(wanted.type.shape, static_cast<std::int64_t>(i));
+      const std::vector<std::int64_t> index = execution::unflatten(wanted.type.shape, static_cast<std::int64_t>(i));
       for (std::size_t d = 0; d < index.size(); ++d) assignment.set(pool.element(d, wanted.type.shape[d]), index[d]);
       const double e = wanted.data[i];
       if (std::isnan(e) || e == HUGE_VAL) {
@@ -107,7 +107,7 @@ Difference compare_term(TermValues& values, TermPool& pool, TermId term, const i
       if (std::abs(found - e) <= 1e-10 * (scale + std::abs(e))) continue;
       if (result.first.empty()) {
         const std::string text = pool.to_string(term);
-        result.first = "rank " + std::to_string(rank) + " element " + runtime::describe_index(wanted.type.shape, static_cast<std::int64_t>(i)) +
+        result.first = "rank " + std::to_string(rank) + " element " + execution::describe_index(wanted.type.shape, static_cast<std::int64_t>(i)) +
                        ": executed " + std::to_string(e) + ", term " + std::to_string(found) + "\n  " + text.substr(0, 600);
       }
     }
@@ -116,7 +116,7 @@ Difference compare_term(TermValues& values, TermPool& pool, TermId term, const i
 }
 
 TermId enter(solvers::AtomTable& atoms, TermValues& values, const std::string& name, const ir::TensorType& type, std::int64_t below,
-             const ir::Mesh* mesh, const std::vector<VarId>& coordinates, const runtime::RankTensors& contents) {
+             const ir::Mesh* mesh, const std::vector<VarId>& coordinates, const execution::RankTensors& contents) {
   TermPool& pool = atoms.pool();
   solvers::Tensor tensor{name, {}, below > 0, below};
   std::vector<IndexId> indices;

@@ -47,12 +47,12 @@ struct Difference {
 // The term at every element of every rank (position of the mesh) against `expected`, one tensor per rank. `scale`: largest
 // magnitude that went into the computation.
 Difference compare_term(TermValues& values, solvers::TermPool& pool, solvers::TermId term, const ir::Mesh* mesh,
-                        const std::vector<solvers::VarId>& coordinates, const runtime::RankTensors& expected, double scale = 1);
+                        const std::vector<solvers::VarId>& coordinates, const execution::RankTensors& expected, double scale = 1);
 
 // A new tensor indexed by `coordinates` and then by the element indices of `type`, with one rank's contents each, as the
 // term of a value. `below` > 0: integers in [0, below).
 solvers::TermId enter(solvers::AtomTable& atoms, TermValues& values, const std::string& name, const ir::TensorType& type,
                       std::int64_t below, const ir::Mesh* mesh, const std::vector<solvers::VarId>& coordinates,
-                      const runtime::RankTensors& contents);
+                      const execution::RankTensors& contents);
 
 }  // namespace shardproof::semantics_test

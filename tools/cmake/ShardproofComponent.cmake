@@ -1,5 +1,5 @@
-# shardproof_component(<folder> USES <components...> PRIVATE_LIBS <targets...>)
-# One static library per folder from all its .cpp files. USES may name only components declared before:
+# shardproof_component(<name> FOLDER <folder> USES <components...> PRIVATE_LIBS <targets...>)
+# One static library per folder (named as the component, if no other is given) from all its .cpp files. USES may name only components declared before:
 # an edge against the order in the top CMakeLists.txt is a configure error, and tools/check_tree.py checks
 # that include lines obey the same edges.
 set(CMAKE_CXX_STANDARD 20)
@@ -26,8 +26,11 @@ function(shardproof_warnings target)
 endfunction()
 
 function(shardproof_component name)
-  cmake_parse_arguments(ARG "" "" "USES;PRIVATE_LIBS" ${ARGN})
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${name}/*.cpp)
+  cmake_parse_arguments(ARG "" "FOLDER" "USES;PRIVATE_LIBS" ${ARGN})
+  if(NOT ARG_FOLDER)
+    set(ARG_FOLDER ${name})
+  endif()
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${ARG_FOLDER}/*.cpp)
   if(NOT sources)
     return()
   endif()

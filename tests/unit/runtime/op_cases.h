@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "ir/op_schema.h"
-#include "runtime/tensor.h"
+#include "runtime/torch_executor.h"
 #include "tests/unit/runtime/reference_loops.h"
 
 namespace shardproof::runtime::testing {

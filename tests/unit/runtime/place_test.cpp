@@ -1,4 +1,4 @@
-#include "runtime/place.h"
+#include "runtime/parity.h"
 
 #include "tests/unit/runtime/reference_loops.h"
 

@@ -12,7 +12,6 @@
 #include <gtest/gtest.h>
 #include "ir/builder.h"
 #include "ir/program.h"
-#include "runtime/tensor.h"
 #include "runtime/torch_executor.h"
 
 namespace shardproof::runtime::testing {

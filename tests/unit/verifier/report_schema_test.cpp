@@ -2,6 +2,8 @@
 // other keyword; unlike the schema it also refuses fields that are not described.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -33,7 +35,10 @@ void check(const Json& value, const Json& rule, const std::string& at, std::vect
   };
   for (const auto& [keyword, argument] : rule.items()) {
     if (keyword == "type") {
-      require(has_type(value, argument), "wanted " + argument.dump());
+      const std::vector<std::string> types =
+          argument.is_array() ? argument.get<std::vector<std::string>>() : std::vector<std::string>{argument};
+      require(std::any_of(types.begin(), types.end(), [&](const std::string& type) { return has_type(value, type); }),
+              "wanted " + argument.dump());
     } else if (keyword == "const") {
       require(value == argument, "wanted " + argument.dump());
     } else if (keyword == "enum") {
@@ -93,6 +98,8 @@ Json full_report() {
   report.obligations = {1, 2, 3, 4};
   report.assumptions = {"real arithmetic"};
   report.unknown_reason = "reason";
+  report.counterexample = Counterexample{{{"x", "f32[2]", {1, 2.5}}}, 3, "output `y`", "rank 1", "[0]", "y[2]", 1.5, std::nan(""), 2, {"4096 -> 8"}};
+  report.no_counterexample = "reason";
   report.statistics = {1.5, 10, 20, 30, 40, 50};
   std::ostringstream out;
   render_json(report, &source, "", {"0.1.0", true}, out);
@@ -127,6 +134,8 @@ TEST(ReportSchema, RefusesWhatIsWrong) {
   EXPECT_TRUE(refused("/diagnostics/0/labels/0/start/line", 0));
   EXPECT_TRUE(refused("/diagnostics/0/fix/applicability", "sure"));
   EXPECT_TRUE(refused("/diagnostics/0/surprise", 1));
+  EXPECT_TRUE(refused("/counterexample/inputs/0/values", "1, 2"));
+  EXPECT_TRUE(refused("/counterexample/differing", 0));
   EXPECT_TRUE(refused("/assumptions", "none"));
   Json report = full_report();
   report.erase("verdict");

@@ -1,12 +1,12 @@
-#include "runtime/interpreter.h"
+#include "verifier/execution/interpreter.h"
 
 #include "ir/check.h"
 #include "ir/print.h"
 
-namespace shardproof::runtime {
+namespace shardproof::execution {
 
-Interpreter::Interpreter(const ir::Program& program, Machine machine)
-    : program_(program), machine_(std::move(machine)), values_(program.values.size()) {}
+Interpreter::Interpreter(const Domain& domain, const ir::Program& program, Machine machine)
+    : domain_(domain), program_(program), machine_(std::move(machine)), values_(program.values.size()) {}
 
 void Interpreter::set(ir::ValueId id, RankArrays arrays) {
   SHARDPROOF_CHECK(static_cast<std::int64_t>(arrays.size()) == machine_.ranks);
@@ -41,6 +41,8 @@ void Interpreter::run_body(const std::vector<ir::Instruction>& body) {
         } else {
           run_single_rank(instruction);
         }
+        if (observe)
+          for (const ir::ValueId output : instruction.outputs) observe(instruction, output, slot(output));
     }
   }
 }
@@ -77,7 +79,7 @@ void Interpreter::run_collective(const ir::Instruction& instruction) {
   }
   const ir::ValueId output = instruction.outputs.front();
   for (const Array& array : results) {
-    if (shape_of(array) != program_.value(output).type.shape) {
+    if (domain_.shape_of(array) != program_.value(output).type.shape) {
       throw ExecutionError("result differs from the declared shape in " + ir::describe(program_, instruction));
     }
   }
@@ -97,7 +99,7 @@ void Interpreter::run_single_rank(const ir::Instruction& instruction) {
     for (const ir::ValueId input : instruction.inputs) {
       operands.push_back(read(input, instruction)[static_cast<std::size_t>(rank)]);
     }
-    std::vector<Array> one_rank = execute_instruction(program_, instruction, operands, variables);
+    std::vector<Array> one_rank = execute_instruction(domain_, program_, instruction, operands, variables);
     for (std::size_t i = 0; i < results.size(); ++i) results[i].push_back(std::move(one_rank[i]));
   }
   for (std::size_t i = 0; i < results.size(); ++i) slot(instruction.outputs[i]) = std::move(results[i]);
@@ -112,4 +114,4 @@ const RankArrays& Interpreter::read(ir::ValueId id, const ir::Instruction& user)
   return arrays;
 }
 
-}  // namespace shardproof::runtime
+}  // namespace shardproof::execution

@@ -1,10 +1,10 @@
-#include "runtime/virtual_cluster.h"
+#include "verifier/execution/cluster.h"
 
 #include <algorithm>
 #include <optional>
 #include <utility>
 
-namespace shardproof::runtime {
+namespace shardproof::execution {
 
 namespace {
 
@@ -72,8 +72,19 @@ ir::ReduceKind reduce_kind(const ir::Instruction& instruction) {
   return *kind;
 }
 
+// Part `index` of `count` equal ones along `dim`.
+Array chunk(const Domain& domain, const Array& array, std::int64_t dim, std::int64_t count, std::int64_t index) {
+  const std::int64_t extent = domain.shape_of(array).at(static_cast<std::size_t>(dim));
+  if (extent % count != 0) {
+    throw ExecutionError("extent " + std::to_string(extent) + " of dimension " + std::to_string(dim) +
+                         " is not divisible by the group size " + std::to_string(count));
+  }
+  return domain.narrow(array, dim, index * (extent / count), extent / count);
+}
+
 // What each member of one group receives; `operands` in group order.
-std::vector<Array> within_group(const ir::Instruction& instruction, const std::vector<Array>& operands) {
+std::vector<Array> within_group(const Domain& domain, const ir::Instruction& instruction,
+                                const std::vector<Array>& operands) {
   const ir::Attributes& attributes = instruction.attributes;
   const auto count = static_cast<std::int64_t>(operands.size());
   const auto integer = [&](const char* name) { return attributes.get<std::int64_t>(name); };
@@ -84,18 +95,18 @@ std::vector<Array> within_group(const ir::Instruction& instruction, const std::v
   };
   switch (instruction.op) {
     case ir::OpCode::all_reduce:
-      return std::vector<Array>(operands.size(), combine(reduce_kind(instruction), operands));
+      return std::vector<Array>(operands.size(), domain.combine(reduce_kind(instruction), operands));
     case ir::OpCode::all_gather:
-      return std::vector<Array>(operands.size(), concatenate(operands, integer("dim")));
+      return std::vector<Array>(operands.size(), domain.concatenate(operands, integer("dim")));
     case ir::OpCode::reduce_scatter: {
-      const Array whole = combine(reduce_kind(instruction), operands);
-      return for_each_member([&](std::int64_t member) { return chunk(whole, integer("dim"), count, member); });
+      const Array whole = domain.combine(reduce_kind(instruction), operands);
+      return for_each_member([&](std::int64_t member) { return chunk(domain, whole, integer("dim"), count, member); });
     }
     case ir::OpCode::all_to_all:
       return for_each_member([&](std::int64_t member) {
         std::vector<Array> received;
-        for (const Array& sender : operands) received.push_back(chunk(sender, integer("split_dim"), count, member));
-        return concatenate(received, integer("concat_dim"));
+        for (const Array& sender : operands) received.push_back(chunk(domain, sender, integer("split_dim"), count, member));
+        return domain.concatenate(received, integer("concat_dim"));
       });
     case ir::OpCode::broadcast_from: {
       const std::int64_t root = integer("root");
@@ -140,48 +151,46 @@ Groups groups_of(std::span<const ir::Mesh> meshes, std::span<const std::string> 
   return *result;
 }
 
-RankArrays run_collective(std::span<const ir::Mesh> meshes, const ir::Instruction& instruction,
+RankArrays run_collective(const Domain& domain, std::span<const ir::Mesh> meshes, const ir::Instruction& instruction,
                           const RankArrays& operand) {
   RankArrays results(operand.size());
   for (const std::vector<std::int64_t>& group : groups_of_instruction(meshes, instruction)) {
     std::vector<Array> operands;
     for (const std::int64_t rank : group) operands.push_back(operand[static_cast<std::size_t>(rank)]);
-    const std::vector<Array> received = within_group(instruction, operands);
+    const std::vector<Array> received = within_group(domain, instruction, operands);
     for (std::size_t i = 0; i < group.size(); ++i) results[static_cast<std::size_t>(group[i])] = received[i];
   }
   return results;
 }
 
-std::vector<RankTensors> run_cluster(std::span<const ir::Mesh> meshes, const ir::Program& program,
-                                     const std::map<ir::ValueId, RankTensors>& inputs,
-                                     std::span<const ir::ValueId> wanted) {
+Machine cluster(const Domain& domain, std::span<const ir::Mesh> meshes) {
   Machine machine;
   machine.ranks = world_size(meshes);
-  machine.coordinate = [&](std::int64_t rank, const std::string& axis) { return coordinate_along(meshes, rank, axis); };
-  machine.collective = [&](const ir::Instruction& instruction, const RankArrays& operand) {
-    return run_collective(meshes, instruction, operand);
+  machine.coordinate = [meshes](std::int64_t rank, const std::string& axis) {
+    return coordinate_along(meshes, rank, axis);
   };
-  Interpreter interpreter(program, std::move(machine));
-  for (const auto& [id, tensors] : inputs) {
-    RankArrays arrays;
-    for (const Tensor& tensor : tensors) {
-      if (tensor.type.shape != program.value(id).type.shape) {
-        throw ExecutionError("input %" + program.value(id).name + " : " + ir::to_string(program.value(id).type) +
-                             " is given as " + ir::to_string(tensor.type));
-      }
-      arrays.push_back(upload(tensor));
-    }
-    interpreter.set(id, std::move(arrays));
-  }
-  interpreter.run();
-  std::vector<RankTensors> results;
-  for (const ir::ValueId id : wanted) {
-    results.emplace_back();
-    for (const Array& array : interpreter.get(id)) {
-      results.back().push_back(download(array, program.value(id).type.dtype));
-    }
-  }
-  return results;
+  machine.collective = [&domain, meshes](const ir::Instruction& instruction, const RankArrays& operand) {
+    return run_collective(domain, meshes, instruction, operand);
+  };
+  return machine;
 }
 
-}  // namespace shardproof::runtime
+Machine single_device() {
+  Machine machine;
+  machine.coordinate = [](std::int64_t, const std::string& name) -> std::int64_t {
+    throw ExecutionError("`" + name + "` is not a loop index, and a single device has no mesh axes");
+  };
+  machine.collective = [](const ir::Instruction&, const RankArrays&) -> RankArrays {
+    throw ExecutionError("a single device runs no collectives");
+  };
+  return machine;
+}
+
+void check_given(const ir::Program& program, ir::ValueId id, const ir::Shape& found) {
+  const ir::Value& value = program.value(id);
+  if (found == value.type.shape) return;
+  throw ExecutionError("input %" + value.name + " : " + ir::to_string(value.type) + " is given with shape " +
+                       describe_shape(found));
+}
+
+}  // namespace shardproof::execution

@@ -9,13 +9,15 @@
 #include <vector>
 
 #include "ir/program.h"
-#include "runtime/array.h"
-#include "runtime/torch_executor.h"
+#include "verifier/execution/domain.h"
 
-namespace shardproof::runtime {
+namespace shardproof::execution {
 
 // One array per rank; empty: no value (not yet defined, or released).
 using RankArrays = std::vector<Array>;
+
+// Called with every value as soon as it is there (again in each iteration of a loop); not with inputs.
+using Observer = std::function<void(const ir::Instruction&, ir::ValueId, const RankArrays&)>;
 
 // What an interpreter needs to know of the machine.
 struct Machine {
@@ -28,7 +30,9 @@ struct Machine {
 
 class Interpreter {
  public:
-  Interpreter(const ir::Program& program, Machine machine);
+  Interpreter(const Domain& domain, const ir::Program& program, Machine machine);
+
+  Observer observe;
 
   void set(ir::ValueId id, RankArrays arrays);
   // Throws ExecutionError if the value has none (never defined, or released).
@@ -43,10 +47,11 @@ class Interpreter {
   RankArrays& slot(ir::ValueId id) { return values_[static_cast<std::size_t>(id.index)]; }
   const RankArrays& read(ir::ValueId id, const ir::Instruction& user) const;
 
+  const Domain& domain_;
   const ir::Program& program_;
   Machine machine_;
   std::vector<RankArrays> values_;                             // by ValueId
   std::vector<std::pair<std::string, std::int64_t>> indices_;  // open loops, outermost first
 };
 
-}  // namespace shardproof::runtime
+}  // namespace shardproof::execution

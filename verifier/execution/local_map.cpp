@@ -1,14 +1,11 @@
-#include "runtime/place.h"
+#include "verifier/execution/local_map.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <numeric>
-#include <sstream>
 
 #include "ir/mesh.h"
 
-namespace shardproof::runtime {
+namespace shardproof::execution {
 
 namespace {
 
@@ -162,7 +159,7 @@ Part concatenate_parts(const std::vector<Part>& parts, std::int64_t fuse_axis) {
 // Collects the parts of one binding and the names of the reference tensors they come from.
 class Mapper {
  public:
-  Mapper(const ir::Plan& plan, const ReferenceTensors& reference, std::string role, std::int64_t rank)
+  Mapper(const ir::Plan& plan, const ReferenceNames& reference, std::string role, std::int64_t rank)
       : plan_(plan), reference_(reference), role_(std::move(role)), rank_(rank) {}
 
   // `name`: a reference tensor, or a parameter if there is a role.
@@ -175,10 +172,10 @@ class Mapper {
       }
       tensor = found->second;
     }
-    const auto found = reference_.by_name.find(tensor);
-    if (found == reference_.by_name.end()) throw ExecutionError("no reference tensor `" + tensor + "` at this point");
+    const ir::Shape* shape = reference_.shape_of(tensor);
+    if (shape == nullptr) throw ExecutionError("no reference tensor `" + tensor + "` at this point");
     tensors_.push_back(tensor);
-    return map_part(plan_, placement, found->second.type.shape, static_cast<std::int32_t>(tensors_.size() - 1), rank_);
+    return map_part(plan_, placement, *shape, static_cast<std::int32_t>(tensors_.size() - 1), rank_);
   }
 
   Part fused(const std::vector<ir::FusedPart>& fused_parts, std::int64_t fuse_axis) {
@@ -214,7 +211,7 @@ class Mapper {
 
  private:
   const ir::Plan& plan_;
-  const ReferenceTensors& reference_;
+  const ReferenceNames& reference_;
   std::string role_;
   std::int64_t rank_;
   std::vector<std::string> tensors_;
@@ -229,77 +226,9 @@ std::string subject(const ir::Binding& binding) {
   return text;
 }
 
-double reduce(ir::ReduceKind kind, const std::vector<double>& summands) {
-  double result = summands.front();
-  for (std::size_t i = 1; i < summands.size(); ++i) {
-    switch (kind) {
-      case ir::ReduceKind::sum:
-      case ir::ReduceKind::avg:
-        result += summands[i];
-        break;
-      case ir::ReduceKind::max:
-        result = std::max(result, summands[i]);
-        break;
-      case ir::ReduceKind::min:
-        result = std::min(result, summands[i]);
-        break;
-      case ir::ReduceKind::prod:
-        result *= summands[i];
-        break;
-    }
-  }
-  return kind == ir::ReduceKind::avg ? result / static_cast<double>(summands.size()) : result;
-}
-
-// Random summands whose reduction is `value`.
-std::vector<double> split(ir::ReduceKind kind, double value, std::size_t count, std::mt19937_64& random) {
-  std::vector<double> summands(count, value);
-  const std::size_t special = static_cast<std::size_t>(uniform_integer(random, static_cast<std::int64_t>(count)));
-  double rest = kind == ir::ReduceKind::avg ? value * static_cast<double>(count) : value;
-  for (std::size_t i = 0; i < count; ++i) {
-    if (i == special) continue;
-    switch (kind) {
-      case ir::ReduceKind::sum:
-      case ir::ReduceKind::avg:
-        summands[i] = normal(random);
-        rest -= summands[i];
-        break;
-      case ir::ReduceKind::max:
-        summands[i] = value - uniform(random, 0.0, 2.0);
-        break;
-      case ir::ReduceKind::min:
-        summands[i] = value + uniform(random, 0.0, 2.0);
-        break;
-      case ir::ReduceKind::prod:
-        summands[i] = uniform(random, 0.5, 2.0);
-        rest /= summands[i];
-        break;
-    }
-  }
-  summands[special] = rest;
-  return summands;
-}
-
-// Groups of ranks along one axis of the placement's own mesh.
-Groups groups_along(const ir::Plan& plan, const ir::Placement& placement, const std::string& axis) {
-  const ir::Mesh* mesh = plan.find_mesh(placement.mesh);
-  if (mesh == nullptr) throw ExecutionError("placement on unknown mesh `" + placement.mesh + "`");
-  const std::vector<std::string> axes = {axis};
-  return groups_of({mesh, 1}, axes);
-}
-
-std::vector<LocalMap> map_ranks(const ir::Plan& plan, const ReferenceTensors& reference, const ir::Binding& binding,
-                                const ir::Shape& shape) {
-  std::vector<LocalMap> maps;
-  for (std::int64_t rank = 0; rank < world_size(plan.meshes); ++rank) {
-    maps.push_back(map_local(plan, reference, binding, shape, rank));
-  }
-  return maps;
-}
-
 }  // namespace
 
-LocalMap map_local(const ir::Plan& plan, const ReferenceTensors& reference, const ir::Binding& binding,
+LocalMap map_local(const ir::Plan& plan, const ReferenceNames& reference, const ir::Binding& binding,
                    const ir::Shape& local_shape, std::int64_t rank) {
   const int forms = (binding.of.empty() ? 0 : 1) + (binding.fused.empty() ? 0 : 1) + (binding.buffer.empty() ? 0 : 1);
   if (forms != 1) throw ExecutionError("a binding names a tensor, fused parts or a buffer, and exactly one of them");
@@ -341,116 +270,20 @@ LocalMap map_local(const ir::Plan& plan, const ReferenceTensors& reference, cons
   return map;
 }
 
-RankTensors place(const ir::Plan& plan, const ReferenceTensors& reference, const ir::Binding& binding,
-                  const ir::TensorType& local_type, std::mt19937_64& random) {
-  const std::vector<LocalMap> maps = map_ranks(plan, reference, binding, local_type.shape);
-  // Garbage is positive, so that a square root of it does not turn a harmless use (times zero) into NaN; integers are
-  // a valid index.
-  const auto garbage = [&] { return ir::is_float(local_type.dtype) ? uniform(random, 0.5, 1.5) : 0.0; };
-  RankTensors local;
-  for (const LocalMap& map : maps) {
-    Tensor tensor = zeros(local_type);
-    for (std::size_t i = 0; i < map.elements.size(); ++i) {
-      const LocalElement& e = map.elements[i];
-      if (e.kind != Kind::element) continue;
-      tensor.data[i] =
-          reference.by_name.at(map.tensors[static_cast<std::size_t>(e.tensor)]).data[static_cast<std::size_t>(e.flat)];
-    }
-    local.push_back(std::move(tensor));
+std::vector<LocalMap> map_ranks(const ir::Plan& plan, const ReferenceNames& reference, const ir::Binding& binding,
+                                const ir::Shape& local_shape) {
+  std::vector<LocalMap> maps;
+  for (std::int64_t rank = 0; rank < world_size(plan.meshes); ++rank) {
+    maps.push_back(map_local(plan, reference, binding, local_shape, rank));
   }
-  // Undo the reductions, the last one first: until then all ranks of a group hold the same.
-  const std::vector<ir::PartialAxis>& partial = binding.placement.partial;
-  for (auto axis = partial.rbegin(); axis != partial.rend(); ++axis) {
-    for (const std::vector<std::int64_t>& group : groups_along(plan, binding.placement, axis->axis)) {
-      for (std::size_t i = 0; i < local.front().data.size(); ++i) {
-        const double value = local[static_cast<std::size_t>(group.front())].data[i];
-        const std::vector<double> summands = split(axis->reduce, value, group.size(), random);
-        for (std::size_t m = 0; m < group.size(); ++m) local[static_cast<std::size_t>(group[m])].data[i] = summands[m];
-      }
-    }
-  }
-  for (std::size_t rank = 0; rank < local.size(); ++rank) {
-    for (std::size_t i = 0; i < local[rank].data.size(); ++i) {
-      const Kind kind = maps[rank].elements[i].kind;
-      if (!maps[rank].exists || kind == Kind::pad_any) local[rank].data[i] = garbage();
-      if (maps[rank].exists && kind == Kind::pad_zero) local[rank].data[i] = 0.0;
-    }
-  }
-  return local;
+  return maps;
 }
 
-Comparison compare(const ir::Plan& plan, const ReferenceTensors& reference, const ir::Binding& binding,
-                   const RankTensors& local, const Tolerance& tolerance) {
-  const ir::Shape& shape = local.front().type.shape;
-  const std::vector<LocalMap> maps = map_ranks(plan, reference, binding, shape);
-  RankTensors reduced = local;
-  for (const ir::PartialAxis& axis : binding.placement.partial) {
-    for (const std::vector<std::int64_t>& group : groups_along(plan, binding.placement, axis.axis)) {
-      for (std::size_t i = 0; i < reduced.front().data.size(); ++i) {
-        std::vector<double> summands;
-        for (const std::int64_t rank : group) summands.push_back(reduced[static_cast<std::size_t>(rank)].data[i]);
-        const double value = reduce(axis.reduce, summands);
-        for (const std::int64_t rank : group) reduced[static_cast<std::size_t>(rank)].data[i] = value;
-      }
-    }
-  }
-  std::map<std::string, double> scales;
-  for (const std::string& name : maps.front().tensors) {
-    double& scale = scales[name];
-    for (const double value : reference.by_name.at(name).data) scale = std::max(scale, std::abs(value));
-  }
-  Comparison result;
-  for (const std::string& name : maps.front().tensors) {
-    result.covered[name].resize(reference.by_name.at(name).data.size(), false);
-  }
-  for (std::size_t rank = 0; rank < maps.size(); ++rank) {
-    if (!maps[rank].exists) continue;
-    for (std::size_t i = 0; i < maps[rank].elements.size(); ++i) {
-      const LocalElement& e = maps[rank].elements[i];
-      if (e.kind == Kind::pad_any) continue;
-      Mismatch here;
-      double scale = 0.0;
-      const Tensor* tensor = nullptr;
-      if (e.kind == Kind::element) {
-        here.tensor = maps[rank].tensors[static_cast<std::size_t>(e.tensor)];
-        tensor = &reference.by_name.at(here.tensor);
-        here.expected = tensor->data[static_cast<std::size_t>(e.flat)];
-        scale = scales.at(here.tensor);
-        result.covered.at(here.tensor)[static_cast<std::size_t>(e.flat)] = true;
-      }
-      // Each summand of padding is zero: that is what `place` gives on entry.
-      here.found = e.kind == Kind::element ? reduced[rank].data[i] : local[rank].data[i];
-      const double error = here.found == here.expected ? 0.0 : std::abs(here.found - here.expected);
-      // Written so that NaN is a mismatch.
-      const bool close = error <= tolerance.absolute + tolerance.relative * scale;
-      const double magnitude = std::isnan(error) ? std::numeric_limits<double>::infinity() : error;
-      result.max_abs_error = std::max(result.max_abs_error, magnitude);
-      result.max_rel_error = std::max(result.max_rel_error, scale > 0.0 ? magnitude / scale : magnitude);
-      if (close) continue;
-      ++result.mismatches;
-      if (result.first) continue;
-      here.rank = static_cast<std::int64_t>(rank);
-      here.local_index = describe_index(shape, static_cast<std::int64_t>(i));
-      if (tensor != nullptr) here.reference_index = describe_index(tensor->type.shape, e.flat);
-      result.first = here;
-    }
-  }
-  return result;
+Groups groups_along(const ir::Plan& plan, const ir::Placement& placement, const std::string& axis) {
+  const ir::Mesh* mesh = plan.find_mesh(placement.mesh);
+  if (mesh == nullptr) throw ExecutionError("placement on unknown mesh `" + placement.mesh + "`");
+  const std::vector<std::string> axes = {axis};
+  return groups_of({mesh, 1}, axes);
 }
 
-std::string describe(const ir::Plan& plan, const Mismatch& mismatch) {
-  std::ostringstream text;
-  text.precision(12);
-  const std::string rank = plan.meshes.empty() ? "rank " + std::to_string(mismatch.rank)
-                                               : ir::describe_rank(plan.meshes.front(), mismatch.rank);
-  text << rank << " local " << mismatch.local_index << ": expected " << mismatch.expected;
-  if (mismatch.tensor.empty()) {
-    text << " (padding)";
-  } else {
-    text << " (" << mismatch.tensor << mismatch.reference_index << ")";
-  }
-  text << ", found " << mismatch.found;
-  return text.str();
-}
-
-}  // namespace shardproof::runtime
+}  // namespace shardproof::execution

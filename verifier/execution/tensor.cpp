@@ -1,4 +1,4 @@
-#include "runtime/tensor.h"
+#include "verifier/execution/tensor.h"
 
 #include <cmath>
 #include <numbers>
@@ -6,7 +6,7 @@
 
 #include "ir/check.h"
 
-namespace shardproof::runtime {
+namespace shardproof::execution {
 
 namespace {
 
@@ -57,6 +57,12 @@ std::string describe_index(const ir::Shape& shape, std::int64_t flat) {
   return text + "]";
 }
 
+std::string describe_shape(const ir::Shape& shape) {
+  std::string text = "[";
+  for (const std::int64_t extent : shape) text += (text.size() > 1 ? "," : "") + std::to_string(extent);
+  return text + "]";
+}
+
 double uniform(std::mt19937_64& random, double low, double high) {
   const double unit = static_cast<double>(random() >> 11) * 0x1.0p-53;
   return low + (high - low) * unit;
@@ -85,4 +91,4 @@ Tensor random_integers(std::mt19937_64& random, ir::TensorType type, std::int64_
   return filled(std::move(type), [&] { return static_cast<double>(uniform_integer(random, below)); });
 }
 
-}  // namespace shardproof::runtime
+}  // namespace shardproof::execution

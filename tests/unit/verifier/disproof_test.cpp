@@ -1,0 +1,136 @@
+// From "not proved" to "disproved": what counts as a counterexample, and what does not.
+#include "verifier/disproof.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <memory>
+#include <sstream>
+
+#include "ir/read_json.h"
+#include "verifier/render_text.h"
+
+namespace shardproof::verifier {
+namespace {
+
+// Reference and plan over x : f32[4], cut over two ranks, and w : f32[2], which both hold.
+Report judge(const std::string& reference, const std::string& plan, bool assume_defined = false) {
+  const std::string text = R"({"shardproof": 1, "mesh": [["dp", 2]], "reference": {
+    "inputs": [{"name": "x", "type": "f32[4]"}],
+    "state": [{"name": "w", "type": "f32[2]", "role": "param", "next": "w2"}], "body": [)" + reference + R"(]},
+    "inputs": [{"name": "x", "dims": [["dp"]]}],
+    "state": [{"name": "w", "next": "w2"}], "body": [)" + plan + "]}";
+  ir::DiagnosticSink sink;
+  const std::optional<ir::Document> document = ir::read_document(std::make_shared<ir::SourceFile>("plan.json", text), sink);
+  EXPECT_TRUE(document) << text;
+  VerifyOptions options;
+  options.assume_defined = assume_defined;
+  return verify(*document, options);
+}
+
+// w2 = w * f(sum of x)
+std::string reference_with(const std::string& f) {
+  return R"({"out": "s", "op": "reduce_sum", "in": "x", "dims": [0]},)" + f +
+         R"({"out": "b", "op": "broadcast", "in": "f", "shape": [2], "dims": []}, {"out": "w2", "op": "mul", "in": ["w", "b"]})";
+}
+std::string plan_with(const std::string& f) {
+  return R"({"out": "s1", "op": "reduce_sum", "in": "x", "dims": [0]},
+            {"out": "s", "op": "all_reduce", "in": "s1", "axes": "dp", "reduce": "sum"},)" + f +
+         R"({"out": "b", "op": "broadcast", "in": "f", "shape": [2], "dims": []}, {"out": "w2", "op": "mul", "in": ["w", "b"]})";
+}
+std::string unary(const std::string& op) { return R"({"out": "f", "op": ")" + op + R"(", "in": "s"},)"; }
+
+TEST(Disproof, ShowsInputsThatAreSimpleAndTrue) {
+  const Report report = judge(reference_with(unary("neg")), plan_with(unary("abs")));
+  ASSERT_EQ(report.verdict, Verdict::not_equivalent);
+  EXPECT_EQ(exit_code(report.verdict), 1);
+  ASSERT_TRUE(report.counterexample);
+  const Counterexample& c = *report.counterexample;
+  std::map<std::string, std::vector<double>> inputs;
+  for (const Counterexample::Input& input : c.inputs) inputs[input.name] = input.values;
+  ASSERT_TRUE(inputs.contains("x") && inputs.contains("w")) << "both are needed for a difference";
+  double sum = 0;
+  for (const double x : inputs["x"]) {
+    EXPECT_EQ(x, 1);  // as simple as it can be
+    sum += x;
+  }
+  EXPECT_EQ(c.expected, -sum * inputs["w"][0]);
+  EXPECT_EQ(c.found, std::abs(sum) * inputs["w"][0]);
+  EXPECT_EQ(c.subject, "state `w` after the step");
+  EXPECT_EQ(c.reference_element, "w[0]");
+  EXPECT_EQ(report.obligations.refuted, 1);
+  EXPECT_EQ(report.obligations.unknown, 0);
+  EXPECT_TRUE(report.unknown_reason.empty());
+}
+
+TEST(Disproof, LeavesRightPlansAlone) {
+  // sigmoid(x) = 1 - sigmoid(-x): beyond the prover, right, and the field knows it.
+  const Report report = judge(reference_with(unary("sigmoid")), plan_with(R"(
+      {"out": "n", "op": "neg", "in": "s"}, {"out": "t", "op": "sigmoid", "in": "n"},
+      {"out": "one", "op": "constant", "value": 1, "type": "f32[]"}, {"out": "f", "op": "sub", "in": ["one", "t"]},)"));
+  EXPECT_NE(report.verdict, Verdict::not_equivalent);
+  EXPECT_FALSE(report.counterexample);
+  if (report.verdict == Verdict::unknown) {
+    EXPECT_NE(report.no_counterexample.find("computes what its reference"), std::string::npos) << report.no_counterexample;
+  }
+}
+
+TEST(Disproof, RoundingIsNoDifference) {
+  // sin(x)^2 + cos(x)^2 = 1 holds in no field of ours and up to rounding in floats.
+  const Report report = judge(reference_with(R"({"out": "f", "op": "constant", "value": 1, "type": "f32[]"},)"), plan_with(R"(
+      {"out": "a", "op": "sin", "in": "s"}, {"out": "b1", "op": "cos", "in": "s"}, {"out": "a2", "op": "mul", "in": ["a", "a"]},
+      {"out": "b2", "op": "mul", "in": ["b1", "b1"]}, {"out": "f", "op": "add", "in": ["a2", "b2"]},)"));
+  EXPECT_EQ(report.verdict, Verdict::unknown);
+  EXPECT_NE(report.no_counterexample.find("law of the reals"), std::string::npos) << report.no_counterexample;
+}
+
+TEST(Disproof, TinyDifferencesCount) {
+  const auto plus = [](const char* eps) {
+    return std::string(R"({"out": "e", "op": "constant", "type": "f32[]", "value": )") + eps +
+           R"(}, {"out": "f", "op": "add", "in": ["s", "e"]},)";
+  };
+  EXPECT_EQ(judge(reference_with(plus("1e-8")), plan_with(plus("1e-8"))).verdict, Verdict::equivalent);
+  EXPECT_EQ(judge(reference_with(plus("1e-8")), plan_with(plus("2e-8"))).verdict, Verdict::not_equivalent);
+}
+
+TEST(Disproof, UndefinedWhereTheReferenceIsNot) {
+  const Report report = judge(reference_with(R"({"out": "f", "op": "neg", "in": "s"}, )"), plan_with(
+      R"({"out": "q", "op": "div", "in": ["s", "s1"]}, {"out": "p", "op": "mul", "in": ["q", "s1"]}, {"out": "f", "op": "neg", "in": "p"},)"));
+  ASSERT_EQ(report.verdict, Verdict::not_equivalent) << report.no_counterexample;
+  EXPECT_TRUE(std::isnan(report.counterexample->found));
+  EXPECT_TRUE(std::isfinite(report.counterexample->expected));
+}
+
+TEST(Disproof, InputsOnWhichTheReferenceIsUndefinedDoNotCount) {
+  // Both divide by the sum; where it is 0 the plan gives 0 and the reference nothing.
+  const std::string zero = R"({"out": "z", "op": "constant", "value": 0, "type": "f32[]"}, {"out": "is", "op": "compare", "in": ["s", "z"], "direction": "eq"},)";
+  const Report report = judge(reference_with(unary("reciprocal")), plan_with(
+      zero + R"({"out": "r", "op": "reciprocal", "in": "s"}, {"out": "f", "op": "select", "in": ["is", "z", "r"]},)"));
+  EXPECT_NE(report.verdict, Verdict::not_equivalent);
+}
+
+TEST(Disproof, LargeExponentsDoNotCount) {
+  // exp(1000 s) / exp(999 s) = exp(s) overflows in floats for most s that differ from 0.
+  const auto scaled = [](const char* name, const char* value, const char* out) {
+    return std::string(R"({"out": ")") + name + R"(", "op": "constant", "type": "f32[]", "value": )" + value +
+           R"(}, {"out": ")" + out + R"(", "op": "mul", "in": ["s", ")" + name + R"("]},)";
+  };
+  const Report report = judge(reference_with(unary("exp")), plan_with(
+      scaled("k", "100000", "s1000") + scaled("k2", "99999", "s999") +
+      R"({"out": "a", "op": "exp", "in": "s1000"}, {"out": "c", "op": "exp", "in": "s999"}, {"out": "f", "op": "div", "in": ["a", "c"]},)"));
+  EXPECT_NE(report.verdict, Verdict::not_equivalent);
+}
+
+TEST(Disproof, IsPrinted) {
+  const Report report = judge(reference_with(unary("neg")), plan_with(unary("abs")));
+  std::ostringstream out;
+  render_full(report, nullptr, "plan.json", {}, out);
+  EXPECT_NE(out.str().find("counterexample, replayed in float64:\n  w : f32[2] = all 1\n  x : f32[4] = all 1\n"
+                           "  state `w` after the step: the reference has -4 at w[0], rank 0 (dp=0) has 4 at its [0]\n"),
+            std::string::npos)
+      << out.str();
+}
+
+}  // namespace
+}  // namespace shardproof::verifier

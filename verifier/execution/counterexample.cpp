@@ -1,0 +1,347 @@
+#include "verifier/execution/counterexample.h"
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+#include <set>
+#include <span>
+
+#include "ir/infer_type.h"
+#include "verifier/execution/dense_domain.h"
+#include "verifier/execution/parity.h"
+#include "verifier/execution/step.h"
+
+namespace shardproof::execution {
+
+namespace {
+
+// Inputs that do not tell: the reference is undefined on them, or floats overflow or vanish where reals do not.
+class UselessInputs : public std::exception {};
+
+using Values = std::map<std::string, Tensor>;
+
+// Every other trial has many zeros, where a plan may divide by what its reference does not.
+constexpr int kFieldTrials = 6;
+constexpr int kFloatTrials = 16;
+bool is_sparse(int trial) { return trial % 2 == 1; }
+constexpr long double kLargest = 1e130L;  // of an exponential: it and its inverse are far from the limits of floats
+
+// ---- work
+
+std::int64_t work_of(const ir::Program& program, const std::vector<ir::Instruction>& body) {
+  double total = 0;
+  for (const ir::Instruction& i : body) {
+    if (i.op == ir::OpCode::loop) {
+      total += static_cast<double>(i.region->trip) * static_cast<double>(work_of(program, i.region->body));
+      continue;
+    }
+    double most = 1;
+    if (i.op == ir::OpCode::einsum) {
+      std::map<char, std::int64_t> extents;
+      const auto spec = ir::parse_einsum(i.attributes.get<std::string>("spec"));
+      for (std::size_t k = 0; spec && k < i.inputs.size(); ++k)
+        for (std::size_t d = 0; d < spec->operands[k].size(); ++d)
+          extents[spec->operands[k][d]] = program.value(i.inputs[k]).type.shape[d];
+      for (const auto& [label, extent] : extents) most *= static_cast<double>(extent);
+    }
+    for (const auto* ids : {&i.inputs, &i.outputs})
+      for (const ir::ValueId id : *ids)
+        most = std::max(most, static_cast<double>(ir::element_count(program.value(id).type.shape)));
+    total += most;
+  }
+  return total > 9e18 ? std::int64_t{9'000'000'000'000'000'000} : static_cast<std::int64_t>(total);
+}
+
+// ---- one run in a domain
+
+template <typename T>
+std::map<std::string, TensorOf<T>> converted(const Values& values) {
+  std::map<std::string, TensorOf<T>> result;
+  for (const auto& [name, tensor] : values) result[name] = {tensor.type, {tensor.data.begin(), tensor.data.end()}};
+  return result;
+}
+
+template <typename Number>
+struct Run {
+  ReferenceRunOf<Number> reference;
+  std::vector<RankTensorsOf<Number>> results;  // outputs, then next states
+};
+
+template <typename Numbers>
+Run<typename Numbers::Number> run_both(const DenseDomain<Numbers>& domain, const ir::Document& document,
+                                       const std::map<std::string, TensorOf<typename Numbers::Number>>& values,
+                                       std::uint64_t seed, Observer on_reference = {}, Observer on_plan = {}) {
+  Run<typename Numbers::Number> run;
+  run.reference = run_reference(domain, document.reference, values, std::move(on_reference));
+  std::mt19937_64 random(seed);  // summands and padding: the same in each domain of floats
+  run.results = run_plan(domain, domain.numbers(), document.plan, run.reference.entry, random, std::move(on_plan));
+  return run;
+}
+
+// visit(index of the result, name, is state, claim)
+template <typename Numbers, typename Visit>
+void for_each_result(const Numbers& numbers, const ir::Document& document,
+                     const Run<typename Numbers::Number>& run, const Visit& visit) {
+  const ir::StageProgram& stage = only_stage(document.plan);
+  std::size_t next = 0;
+  const auto each = [&](const std::string& name, bool is_state, const ir::Binding& binding) {
+    const std::size_t index = next++;
+    for_each_claim(numbers, document.plan, run.reference.exit, binding, run.results[index],
+                   [&](const auto& claim) { visit(index, name, is_state, claim); });
+  };
+  for (const ir::PlanOutput& output : stage.outputs) each(output.name, false, output.binding);
+  for (const ir::PlanState& state : stage.state) each(state.name, true, state.binding);
+}
+
+// ---- inputs
+
+Values drawn(const ir::Reference& reference, int trial) {
+  Values values = random_values(reference, static_cast<std::uint64_t>(trial) + 1);
+  if (!is_sparse(trial)) return values;
+  std::mt19937_64 random(static_cast<std::uint64_t>(trial) + 50);
+  for (auto& [name, tensor] : values) {
+    if (!ir::is_float(tensor.type.dtype)) continue;
+    const std::int64_t kept = 1 + uniform_integer(random, 3);  // of 4
+    for (double& x : tensor.data) x = uniform_integer(random, 4) < kept ? x : 0;
+  }
+  return values;
+}
+
+// Small integers are the easiest to read; fractions give room to functions that are constant far from zero.
+Values readable(const ir::Reference& reference, int trial) {
+  Values values = drawn(reference, trial);
+  if (trial % 6 >= 4) return values;  // as drawn
+  std::mt19937_64 random(static_cast<std::uint64_t>(trial) + 100);
+  const double unit = trial % 6 < 2 ? 1 : 0.25;
+  for (auto& [name, tensor] : values) {
+    if (!ir::is_float(tensor.type.dtype)) continue;
+    const bool mask = std::all_of(tensor.data.begin(), tensor.data.end(), [](double x) { return x == 0 || x == 1; });
+    if (mask) continue;
+    const bool positive = std::all_of(tensor.data.begin(), tensor.data.end(), [](double x) { return x >= 0; });
+    for (double& x : tensor.data) {
+      const std::int64_t size = 1 + uniform_integer(random, 2);
+      if (x != 0) x = unit * static_cast<double>(positive || uniform_integer(random, 2) == 0 ? size : -size);
+    }
+  }
+  return values;
+}
+
+// ---- the field
+
+std::map<std::string, TensorOf<FieldNumber>> field_values(const FieldNumbers& numbers, const Values& values,
+                                                          std::mt19937_64& random) {
+  std::map<std::string, TensorOf<FieldNumber>> result;
+  for (const auto& [name, tensor] : values) {
+    TensorOf<FieldNumber>& field = result[name];
+    field.type = tensor.type;
+    for (const double x : tensor.data) {
+      const bool integer = x == std::floor(x);  // a label, a mask, or a number that is small on purpose
+      field.data.push_back(integer ? numbers.from(static_cast<std::int64_t>(x)) : numbers.any(random));
+    }
+  }
+  return result;
+}
+
+bool differs_in_field(const ir::Document& document, int trial) {
+  const DenseDomain<FieldNumbers> domain(FieldNumbers(is_sparse(trial)));
+  const FieldNumbers& numbers = domain.numbers();
+  std::mt19937_64 random(static_cast<std::uint64_t>(trial) + 1);
+  // Any numbers, then small ones, among which sums vanish by chance.
+  const Values values = trial % 4 < 2 ? drawn(document.reference, trial) : readable(document.reference, trial % 2);
+  const Observer needs_definition = [&](const ir::Instruction&, ir::ValueId, const RankArrays& arrays) {
+    for (const FieldNumber& x : domain.download(arrays.front(), ir::DType::f64).data)
+      if (numbers.undefined(x)) throw UselessInputs();
+  };
+  std::optional<Run<FieldNumber>> run;
+  try {
+    run = run_both(domain, document, field_values(numbers, values, random), 7, needs_definition);
+  } catch (const UselessInputs&) {
+    return false;
+  }
+  bool differs = false;
+  for_each_result(numbers, document, *run, [&](std::size_t, const std::string&, bool, const Claim<FieldNumber>& claim) {
+    differs = differs || !(claim.expected == claim.found);
+  });
+  return differs;
+}
+
+// ---- floats
+
+// Ends the run on inputs for which the reference is undefined, or exponents leave the range where floats tell about
+// reals.
+Observer watch(const DenseDomain<RealNumbers<long double>>& domain, bool reference) {
+  return [&domain, reference](const ir::Instruction& instruction, ir::ValueId, const RankArrays& arrays) {
+    const bool may_divide = instruction.op == ir::OpCode::log || instruction.op == ir::OpCode::div ||
+                            instruction.op == ir::OpCode::reciprocal || instruction.op == ir::OpCode::rsqrt;
+    for (const Array& array : arrays) {
+      for (const long double x : domain.download(array, ir::DType::f64).data) {
+        // An infinity that is none of a masked score is a division by zero.
+        const bool undefined = std::isnan(x) || (std::isinf(x) && (x > 0 || may_divide));
+        if (reference && undefined) throw UselessInputs();
+        if (instruction.op == ir::OpCode::exp && x != 0 && !(x < kLargest && x > 1 / kLargest)) throw UselessInputs();
+      }
+    }
+  };
+}
+
+class FloatSearch {
+ public:
+  FloatSearch(const ir::Document& document, std::int64_t runs, const std::atomic<bool>* cancel)
+      : document_(document), runs_left_(runs), cancel_(cancel) {}
+
+  // The difference on these inputs that is largest against its tensor, if there is one that is none of rounding.
+  std::optional<Counterexample> try_values(const Values& values, bool sparse) {
+    if (runs_left_ <= 0 || (cancel_ != nullptr && cancel_->load())) return std::nullopt;
+    runs_left_ -= 2;
+    try {
+      return difference(values, sparse);
+    } catch (const UselessInputs&) {
+      return std::nullopt;
+    }
+  }
+
+  // Sets as many of the inputs to zero, then to one, as the difference survives.
+  Counterexample minimise(Counterexample best, bool sparse) {
+    std::vector<std::string> names;
+    for (const auto& [name, tensor] : best.values) names.push_back(name);
+    simplify(best, names, 0.0, sparse);
+    std::vector<std::string> rest;
+    for (const std::string& name : names)
+      if (!constant(best.values.at(name), 0.0)) rest.push_back(name);
+    simplify(best, rest, 1.0, sparse);
+    return best;
+  }
+
+ private:
+  static bool constant(const Tensor& tensor, double value) {
+    return std::all_of(tensor.data.begin(), tensor.data.end(), [&](double x) { return x == value; });
+  }
+
+  // All names at once if that works, else each half by itself.
+  void simplify(Counterexample& best, std::span<const std::string> names, double value, bool sparse) {
+    if (names.empty()) return;
+    Values simpler = best.values;
+    bool changes = false;
+    for (const std::string& name : names) {
+      Tensor& tensor = simpler.at(name);
+      if (constant(tensor, value)) continue;
+      std::fill(tensor.data.begin(), tensor.data.end(), value);
+      changes = true;
+    }
+    if (!changes) return;
+    if (std::optional<Counterexample> found = try_values(simpler, sparse)) {
+      best = std::move(*found);
+      return;
+    }
+    if (names.size() == 1) return;
+    simplify(best, names.first(names.size() / 2), value, sparse);
+    simplify(best, names.subspan(names.size() / 2), value, sparse);
+  }
+
+  std::optional<Counterexample> difference(const Values& values, bool sparse);
+
+  const ir::Document& document_;
+  std::int64_t runs_left_;
+  const std::atomic<bool>* cancel_;
+};
+
+std::optional<Counterexample> FloatSearch::difference(const Values& values, bool sparse) {
+  constexpr std::uint64_t seed = 7;
+  const DenseDomain<RealNumbers<double>> narrow{RealNumbers<double>(sparse)};
+  const DenseDomain<RealNumbers<long double>> wide{RealNumbers<long double>(sparse)};
+  const auto exact = run_both(wide, document_, converted<long double>(values), seed, watch(wide, true), watch(wide, false));
+  const auto replay = run_both(narrow, document_, values, seed);
+  std::vector<Claim<double>> claims;
+  for_each_result(narrow.numbers(), document_, replay,
+                  [&](std::size_t, const std::string&, bool, const Claim<double>& claim) { claims.push_back(claim); });
+  std::map<std::string, long double> scales;
+  const auto scale_of = [&](const std::string& tensor) {
+    const auto [at, added] = scales.try_emplace(tensor, 0);
+    if (added)
+      for (const long double x : exact.reference.exit.by_name.at(tensor).data) at->second = std::max(at->second, std::abs(x));
+    return at->second;
+  };
+  std::optional<Counterexample> worst;
+  long double worst_ratio = 0;
+  std::set<std::size_t> differing;
+  std::size_t next = 0;
+  for_each_result(wide.numbers(), document_, exact,
+                  [&](std::size_t index, const std::string& name, bool is_state, const Claim<long double>& claim) {
+    const Claim<double>& rounded = claims[next++];
+    const long double scale = claim.tensor == nullptr ? 1 : scale_of(*claim.tensor);
+    const long double gap = claim.found - claim.expected;
+    const double rounded_gap = rounded.found - rounded.expected;
+    long double ratio = 0;
+    if (!std::isfinite(claim.found)) {
+      if (std::isfinite(rounded.found) || !std::isfinite(claim.expected)) return;
+      ratio = 1;
+    } else {
+      // Rounding is another one in each precision, so that a gap that both agree on is none of it.
+      if (std::abs(gap) <= 1e-12L * scale || !(std::abs(gap - rounded_gap) < 0.01L * std::abs(gap))) return;
+      ratio = scale > 0 ? std::abs(gap) / scale : 1;
+    }
+    differing.insert(index);
+    if (worst && ratio <= worst_ratio) return;
+    worst_ratio = ratio;
+    worst.emplace();
+    worst->name = name;
+    worst->is_state = is_state;
+    worst->rank = claim.rank;
+    worst->local_index = unflatten(exact.results[index].front().type.shape, claim.local);
+    if (claim.tensor != nullptr) {
+      worst->tensor = *claim.tensor;
+      worst->reference_index = unflatten(exact.reference.exit.by_name.at(*claim.tensor).type.shape, claim.flat);
+    }
+    worst->expected = rounded.expected;
+    worst->found = rounded.found;
+  });
+  if (!worst) return std::nullopt;
+  worst->values = values;
+  worst->differing = static_cast<std::int64_t>(differing.size());
+  return worst;
+}
+
+}  // namespace
+
+std::int64_t estimated_work(const ir::Document& document) {
+  double work = static_cast<double>(work_of(document.reference.program, document.reference.program.body));
+  for (const ir::StageProgram& stage : document.plan.stages)
+    work += static_cast<double>(work_of(stage.program, stage.program.body)) *
+            static_cast<double>(world_size(document.plan.meshes));
+  return work > 9e18 ? std::int64_t{9'000'000'000'000'000'000} : static_cast<std::int64_t>(work);
+}
+
+SearchResult find_counterexample(const ir::Document& document, const SearchLimits& limits) {
+  SearchResult result;
+  try {
+    only_stage(document.plan);
+    const ir::Document core = in_core_ops(document);
+    const std::int64_t work = estimated_work(core);
+    if (work > limits.step_work) {
+      result.reason = "the plan is too large to be executed here";
+      return result;
+    }
+    std::int64_t runs = std::max<std::int64_t>(8, limits.total_work / std::max<std::int64_t>(work, 1));
+    for (int trial = 0; trial < kFieldTrials && !result.differs_in_field; ++trial, --runs)
+      result.differs_in_field = differs_in_field(core, trial);
+    if (!result.differs_in_field && !limits.despite_the_field) {
+      result.reason = "executed on random inputs, the plan computes what its reference computes";
+      return result;
+    }
+    FloatSearch search(core, std::min<std::int64_t>(runs, 600), limits.cancel);
+    for (int trial = 0; trial < kFloatTrials && !result.counterexample; ++trial) {
+      std::optional<Counterexample> found = search.try_values(readable(core.reference, trial), is_sparse(trial));
+      if (found) result.counterexample = search.minimise(std::move(*found), is_sparse(trial));
+    }
+    if (!result.counterexample && !result.differs_in_field)
+      result.reason = "executed on random inputs, the plan computes what its reference computes";
+    else if (!result.counterexample)
+      result.reason = "plan and reference differ in a prime field and in no run with floats: a law of the reals that the "
+                      "field lacks, or a difference too small to see";
+  } catch (const ExecutionError& error) {
+    result.reason = std::string("the document cannot be executed: ") + error.what();
+  }
+  return result;
+}
+
+}  // namespace shardproof::execution
