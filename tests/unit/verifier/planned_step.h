@@ -85,7 +85,9 @@ inline std::string edited(const std::string& text, const std::function<void(ir::
 
 // One finding at `name`, with a fix that makes the plan right when its edits are applied to the file.
 inline void expect_mended(const std::string& text, const std::string& name) {
-  const Report report = verify(read(text));
+  VerifyOptions options;
+  options.find_counterexample = false;
+  const Report report = verify(read(text), options);
   EXPECT_NE(report.verdict, Verdict::equivalent);
   ASSERT_EQ(report.diagnostics.size(), 1U);
   const ir::Diagnostic& d = report.diagnostics[0];
