@@ -107,6 +107,7 @@ bool verifies(const Session& session, const VerifyOptions& options, const ir::Do
   VerifyOptions again = options;
   again.suggest_fixes = false;
   again.find_counterexample = false;
+  again.cross_check = false;
   again.progress = {};
   if (options.timeout_seconds > 0) again.timeout_seconds = std::max(session.seconds_left(), 0.001);
   return verify(document, again).verdict == Verdict::equivalent;

@@ -155,6 +155,7 @@ void render_json(const Report& report, const ir::SourceFile* source, std::string
                  {"assumptions", report.assumptions}};
   add_text(object, "unknown_reason", report.unknown_reason);
   if (report.counterexample) object["counterexample"] = counterexample_json(*report.counterexample);
+  add_text(object, "executed", report.executed);
   add_text(object, "no_counterexample", report.no_counterexample);
   object["diagnostics"] = std::move(diagnostics);
   if (options.statistics) {

@@ -145,34 +145,6 @@ std::string number_text(double value) {
   return buffer;
 }
 
-void render_counterexample(const Counterexample& c, std::ostream& out) {
-  constexpr std::size_t shown = 12;  // elements of one input; JSON has all
-  out << "counterexample, replayed in float64:\n";
-  for (const std::string& note : c.sizes) out << "  " << printable(note) << "\n";
-  for (const Counterexample::Input& input : c.inputs) {
-    out << "  " << printable(input.name) << " : " << input.type << " = ";
-    const bool constant = std::all_of(input.values.begin(), input.values.end(),
-                                      [&](double x) { return x == input.values.front(); });
-    if (constant) {
-      out << (input.values.size() == 1 ? "" : "all ") << number_text(input.values.front()) << "\n";
-      continue;
-    }
-    for (std::size_t i = 0; i < std::min(shown, input.values.size()); ++i)
-      out << (i == 0 ? "" : ", ") << number_text(input.values[i]);
-    out << (input.values.size() > shown ? ", ..." : "") << "\n";
-  }
-  if (c.zero_inputs > 0) out << "  " << plural(c.zero_inputs, c.inputs.empty() ? "input" : "other input") << ": all 0\n";
-  out << "  " << printable(c.subject) << ": the reference has ";
-  if (c.reference_element.empty()) {
-    out << "0 in its padding";
-  } else {
-    out << number_text(c.expected) << " at " << printable(c.reference_element);
-  }
-  out << ", " << c.rank << " has " << number_text(c.found);
-  if (!c.local_element.empty()) out << " at its " << c.local_element;
-  out << "\n";
-}
-
 }  // namespace
 
 std::string_view severity_name(ir::Severity severity) {
@@ -211,6 +183,34 @@ std::string verdict_line(const Report& report, bool timing) {
   return line;
 }
 
+void render_counterexample(const Counterexample& c, std::ostream& out) {
+  constexpr std::size_t shown = 12;  // elements of one input; JSON has all
+  out << "counterexample, replayed in float64:\n";
+  for (const std::string& note : c.sizes) out << "  " << printable(note) << "\n";
+  for (const Counterexample::Input& input : c.inputs) {
+    out << "  " << printable(input.name) << " : " << input.type << " = ";
+    const bool constant = std::all_of(input.values.begin(), input.values.end(),
+                                      [&](double x) { return x == input.values.front(); });
+    if (constant) {
+      out << (input.values.size() == 1 ? "" : "all ") << number_text(input.values.front()) << "\n";
+      continue;
+    }
+    for (std::size_t i = 0; i < std::min(shown, input.values.size()); ++i)
+      out << (i == 0 ? "" : ", ") << number_text(input.values[i]);
+    out << (input.values.size() > shown ? ", ..." : "") << "\n";
+  }
+  if (c.zero_inputs > 0) out << "  " << plural(c.zero_inputs, c.inputs.empty() ? "input" : "other input") << ": all 0\n";
+  out << "  " << printable(c.subject) << ": the reference has ";
+  if (c.reference_element.empty()) {
+    out << "0 in its padding";
+  } else {
+    out << number_text(c.expected) << " at " << printable(c.reference_element);
+  }
+  out << ", " << c.rank << " has " << number_text(c.found);
+  if (!c.local_element.empty()) out << " at its " << c.local_element;
+  out << "\n";
+}
+
 void render_full(const Report& report, const ir::SourceFile* source, std::string_view path, const TextOptions& options,
                  std::ostream& out) {
   for (const ir::Diagnostic& diagnostic : report.diagnostics) {
@@ -224,6 +224,7 @@ void render_full(const Report& report, const ir::SourceFile* source, std::string
                                                         : Ink::error;
   out << paint(verdict_line(report, options.timing), ink, options.color) << "\n";
   if (!report.no_counterexample.empty()) out << "no counterexample: " << printable(report.no_counterexample) << "\n";
+  if (!report.executed.empty()) out << report.executed << "\n";
   if (report.verdict != Verdict::invalid) render_assumptions(report, out);
   if (!report.diagnostics.empty() && find_rule(report.diagnostics.front().code) != nullptr) {
     out << "for more about this finding, run `shardproof explain " << report.diagnostics.front().code << "`\n";

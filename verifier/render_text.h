@@ -26,6 +26,8 @@ void render_full(const Report& report, const ir::SourceFile* source, std::string
 void render_concise(const Report& report, const ir::SourceFile* source, std::string_view path,
                     const TextOptions& options, std::ostream& out);
 
+void render_counterexample(const Counterexample& counterexample, std::ostream& out);
+
 // The closing line alone: "plan is equivalent to its reference: 611 obligations proved (71 by Z3), 0 unknown; 3.1 s".
 std::string verdict_line(const Report& report, bool timing);
 

@@ -71,6 +71,8 @@ struct Report {
   std::vector<ir::Diagnostic> diagnostics;  // most important first; at most one per cause
   Obligations obligations;
   std::vector<std::string> assumptions;  // what the verdict rests on; listed with the good one too
+  std::vector<std::string> nonnegative_states;  // one of the assumptions, as names
+  std::string executed;  // verdict == equivalent: what a run of both programs added to the proof; empty: not run
   std::string unknown_reason;            // verdict == unknown: one sentence, with the place
   std::optional<Counterexample> counterexample;  // verdict == not_equivalent by execution
   std::string no_counterexample;         // why none was found; empty: found, or not looked for

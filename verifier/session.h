@@ -65,6 +65,7 @@ class Session {
   // Judges all side conditions met so far. Once after the reference has run, then after the claims are checked.
   struct SideConditionResult {
     std::vector<std::string> assumptions;  // what the reference needs of its inputs
+    std::vector<std::string> nonnegative_states;  // one of the assumptions: at the start no element is negative
     struct Failure {
       std::string text;
       ir::Span span;                // of the instruction, if it is known

@@ -67,6 +67,7 @@ Session::SideConditionResult Session::judge_side_conditions() {
     if (kept.size() == 2) text += " and of `" + pool_.tensor(*kept.rbegin()).name + "`";
     if (kept.size() > 2) text += " and of " + std::to_string(kept.size() - 1) + " other states";
     result.assumptions.push_back(text + " is not negative at the start (each step keeps that)");
+    for (const TensorId tensor : kept) result.nonnegative_states.push_back(pool_.tensor(tensor).name);
     conditions.emplace(conditions_with(kept));
     discharge(of_reference);
   }

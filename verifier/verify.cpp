@@ -95,6 +95,9 @@ Report verify(const ir::Document& document, const VerifyOptions& options) {
   bool stopped = false;  // by a limit of the caller's
   const auto finish = [&] {
     if (report.verdict == Verdict::unknown && options.find_counterexample && !stopped) disprove(document, options, report);
+    // Under --assume-defined random inputs need not satisfy what is assumed.
+    if (report.verdict == Verdict::equivalent && options.cross_check && !options.assume_defined)
+      cross_check(document, options, report);
     report.statistics.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     report.statistics.peak_bytes = peak_bytes();
     return report;
@@ -133,6 +136,7 @@ Report verify(const ir::Document& document, const VerifyOptions& options) {
     where = "judging side conditions";
     const Session::SideConditionResult conditions = session.judge_side_conditions();
     report.assumptions = conditions.assumptions;
+    report.nonnegative_states = conditions.nonnegative_states;
     if (session.claims().empty()) {
       report.verdict = Verdict::invalid;
       report.diagnostics.push_back(ir::make_error("SP0120", "vacuous", "the reference has no state and no outputs, so the plan claims nothing", {},

@@ -26,6 +26,7 @@ struct VerifyOptions {
   std::size_t memory_bytes = 0;  // 0: none; resident memory of the process (SP0902)
   bool suggest_fixes = true;     // look for repairs of a failing plan and verify them
   bool find_counterexample = true;  // execute a plan that is not proved, to disprove it
+  bool cross_check = true;  // execute a plan that is proved, too; see verifier/disproof.h
   bool assume_defined = false;   // take the plan's operations as defined: what that needs is listed as an assumption
   int max_defects = 16;          // independent faults looked for
   std::function<void(const Progress&)> progress;  // called now and then, from the calling thread

@@ -32,7 +32,8 @@ std::int64_t work_of(const ir::Program& program, const std::vector<ir::Instructi
   double total = 0;
   for (const ir::Instruction& i : body) {
     if (i.op == ir::OpCode::loop) {
-      total += static_cast<double>(i.region->trip) * static_cast<double>(work_of(program, i.region->body));
+      // An empty body takes its time, too.
+      total += static_cast<double>(i.region->trip) * (1 + static_cast<double>(work_of(program, i.region->body)));
       continue;
     }
     double most = 1;
@@ -95,8 +96,11 @@ void for_each_result(const Numbers& numbers, const ir::Document& document,
 
 // ---- inputs
 
-Values drawn(const ir::Reference& reference, int trial) {
+Values drawn(const ir::Reference& reference, const std::set<std::string>& nonnegative, int trial) {
   Values values = random_values(reference, static_cast<std::uint64_t>(trial) + 1);
+  for (const std::string& name : nonnegative)
+    if (values.contains(name))
+      for (double& x : values.at(name).data) x = std::abs(x);
   if (!is_sparse(trial)) return values;
   std::mt19937_64 random(static_cast<std::uint64_t>(trial) + 50);
   for (auto& [name, tensor] : values) {
@@ -108,8 +112,8 @@ Values drawn(const ir::Reference& reference, int trial) {
 }
 
 // Small integers are the easiest to read; fractions give room to functions that are constant far from zero.
-Values readable(const ir::Reference& reference, int trial) {
-  Values values = drawn(reference, trial);
+Values readable(const ir::Reference& reference, const std::set<std::string>& nonnegative, int trial) {
+  Values values = drawn(reference, nonnegative, trial);
   if (trial % 6 >= 4) return values;  // as drawn
   std::mt19937_64 random(static_cast<std::uint64_t>(trial) + 100);
   const double unit = trial % 6 < 2 ? 1 : 0.25;
@@ -142,27 +146,29 @@ std::map<std::string, TensorOf<FieldNumber>> field_values(const FieldNumbers& nu
   return result;
 }
 
-bool differs_in_field(const ir::Document& document, int trial) {
+enum class FieldRun { useless, equal, differs };
+
+FieldRun run_field(const ir::Document& document, const std::set<std::string>& nonnegative, int trial) {
   const DenseDomain<FieldNumbers> domain(FieldNumbers(is_sparse(trial)));
   const FieldNumbers& numbers = domain.numbers();
   std::mt19937_64 random(static_cast<std::uint64_t>(trial) + 1);
   // Any numbers, then small ones, among which sums vanish by chance.
-  const Values values = trial % 4 < 2 ? drawn(document.reference, trial) : readable(document.reference, trial % 2);
+  const Values values = trial % 4 < 2 ? drawn(document.reference, nonnegative, trial)
+                                      : readable(document.reference, nonnegative, trial % 2);
   const Observer needs_definition = [&](const ir::Instruction&, ir::ValueId, const RankArrays& arrays) {
     for (const FieldNumber& x : domain.download(arrays.front(), ir::DType::f64).data)
       if (numbers.undefined(x)) throw UselessInputs();
   };
-  std::optional<Run<FieldNumber>> run;
   try {
-    run = run_both(domain, document, field_values(numbers, values, random), 7, needs_definition);
+    const auto run = run_both(domain, document, field_values(numbers, values, random), 7, needs_definition);
+    bool differs = false;
+    for_each_result(numbers, document, run, [&](std::size_t, const std::string&, bool, const Claim<FieldNumber>& claim) {
+      differs = differs || !(claim.expected == claim.found);
+    });
+    return differs ? FieldRun::differs : FieldRun::equal;
   } catch (const UselessInputs&) {
-    return false;
+    return FieldRun::useless;
   }
-  bool differs = false;
-  for_each_result(numbers, document, *run, [&](std::size_t, const std::string&, bool, const Claim<FieldNumber>& claim) {
-    differs = differs || !(claim.expected == claim.found);
-  });
-  return differs;
 }
 
 // ---- floats
@@ -321,16 +327,20 @@ SearchResult find_counterexample(const ir::Document& document, const SearchLimit
       result.reason = "the plan is too large to be executed here";
       return result;
     }
-    std::int64_t runs = std::max<std::int64_t>(8, limits.total_work / std::max<std::int64_t>(work, 1));
-    for (int trial = 0; trial < kFieldTrials && !result.differs_in_field; ++trial, --runs)
-      result.differs_in_field = differs_in_field(core, trial);
+    std::int64_t runs = std::max<std::int64_t>(4, limits.total_work / std::max<std::int64_t>(work, 1));
+    for (int trial = 0; trial < kFieldTrials && !result.differs_in_field; ++trial, --runs) {
+      if (trial > 0 && trial * work > limits.total_work) break;
+      const FieldRun run = run_field(core, limits.nonnegative, trial);
+      result.differs_in_field = run == FieldRun::differs;
+      if (run != FieldRun::useless) ++result.field_runs;
+    }
     if (!result.differs_in_field && !limits.despite_the_field) {
       result.reason = "executed on random inputs, the plan computes what its reference computes";
       return result;
     }
     FloatSearch search(core, std::min<std::int64_t>(runs, 600), limits.cancel);
     for (int trial = 0; trial < kFloatTrials && !result.counterexample; ++trial) {
-      std::optional<Counterexample> found = search.try_values(readable(core.reference, trial), is_sparse(trial));
+      std::optional<Counterexample> found = search.try_values(readable(core.reference, limits.nonnegative, trial), is_sparse(trial));
       if (found) result.counterexample = search.minimise(std::move(*found), is_sparse(trial));
     }
     if (!result.counterexample && !result.differs_in_field)

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -31,9 +32,10 @@ struct Counterexample {
 };
 
 struct SearchLimits {
-  std::int64_t step_work = 50'000'000;       // scalar operations of one run of the plan; beyond that it is not run
-  std::int64_t total_work = 1'000'000'000;   // of all runs together
+  std::int64_t step_work = 30'000'000;       // scalar operations of one run of the plan; beyond that it is not run
+  std::int64_t total_work = 600'000'000;   // of all runs together
   bool despite_the_field = false;  // run floats even where the field shows no difference: it knows no negative numbers
+  std::set<std::string> nonnegative;  // states for which no negative numbers are tried
   const std::atomic<bool>* cancel = nullptr;
 };
 
@@ -43,6 +45,7 @@ struct SearchResult {
   // what cannot be executed.
   std::string reason;
   bool differs_in_field = false;
+  int field_runs = 0;  // on inputs for which the reference is defined
 };
 
 // Scalar operations that one step of the plan takes on all ranks together, about.
