@@ -38,16 +38,30 @@ void append_instruction(std::string& out, const Program& program, const Instruct
   line.close();
 }
 
+void append_carry(std::string& out, const Program& program, const Carry& carry) {
+  Line object(out);
+  object.text("init", program.value(carry.init).name);
+  object.text("arg", program.value(carry.argument).name);
+  object.text("next", program.value(carry.next).name);
+  object.text("out", program.value(carry.result).name);
+  object.close();
+}
+
 class Printer {
  public:
-  Printer(const Document& document, std::ostream& stream)
+  Printer(const Document& document, std::ostream* stream)
       : document_(document), plan_(document.plan), index_(document.reference), stream_(stream) {}
   void print();
+  void member(const BufferMember& member);
+  void input(const Program& program, const PlanInput& input);
+  void state(const Program& program, const PlanState& state);
+  void output(const Program& program, const PlanOutput& output);
+  std::string take() { return std::move(out_); }
 
  private:
   void flush(bool all = false) {
-    if (!all && out_.size() < flush_size) return;
-    stream_.write(out_.data(), static_cast<std::streamsize>(out_.size()));
+    if (stream_ == nullptr || (!all && out_.size() < flush_size)) return;
+    stream_->write(out_.data(), static_cast<std::streamsize>(out_.size()));
     out_.clear();
   }
   void indent(int depth) { out_.append(static_cast<std::size_t>(depth) * 2, ' '); }
@@ -94,7 +108,7 @@ class Printer {
   const Document& document_;
   const Plan& plan_;
   ReferenceIndex index_;
-  std::ostream& stream_;
+  std::ostream* stream_;  // null: the text is taken
   std::string out_;
 };
 
@@ -260,17 +274,46 @@ void Printer::buffer(const FlatBuffer& buffer) {
   line.integer("size", buffer.size);
   out_ += ", ";
   lines("members", 2, buffer.members.size(), [&](std::size_t i) {
-    const BufferMember& member = buffer.members[i];
-    Line object(out_);
-    if (member.fused.empty()) {
-      object.text("param", member.param);
-    } else {
-      fused(object, member.fused, member.fuse_axis);
-    }
-    object.integer("offset", member.offset);
-    placement(object, member.placement, member.fused.empty() ? extents_of(index_.state(member.param)) : nullptr, false);
-    object.close();
+    member(buffer.members[i]);
   });
+  line.close();
+}
+
+void Printer::member(const BufferMember& member) {
+  Line object(out_);
+  if (member.fused.empty()) {
+    object.text("param", member.param);
+  } else {
+    fused(object, member.fused, member.fuse_axis);
+  }
+  object.integer("offset", member.offset);
+  placement(object, member.placement, member.fused.empty() ? extents_of(index_.state(member.param)) : nullptr, false);
+  object.close();
+}
+
+void Printer::input(const Program& program, const PlanInput& input) {
+  Line line(out_);
+  line.text("name", program.value(input.value).name);
+  line.text("type", to_string(program.value(input.value).type));
+  binding(line, input.binding, index_.input(input.binding.of));
+  line.close();
+}
+
+void Printer::state(const Program& program, const PlanState& state) {
+  Line line(out_);
+  line.text("name", program.value(state.value).name);
+  line.text("type", to_string(program.value(state.value).type));
+  binding(line, state.binding, index_.state(state.binding.of));
+  if (state.device != "accelerator") line.text("device", state.device);
+  line.text("next", program.value(state.next).name);
+  line.close();
+}
+
+void Printer::output(const Program& program, const PlanOutput& output) {
+  Line line(out_);
+  line.text("name", output.name);
+  line.text("value", program.value(output.value).name);
+  binding(line, output.binding, index_.output(output.binding.of));
   line.close();
 }
 
@@ -326,34 +369,11 @@ void Printer::stage(const StageProgram& stage) {
     object.close();
     out_ += ",\n      ";
   }
-  lines("inputs", 3, stage.inputs.size(), [&](std::size_t i) {
-    const PlanInput& input = stage.inputs[i];
-    Line line(out_);
-    line.text("name", program.value(input.value).name);
-    line.text("type", to_string(program.value(input.value).type));
-    binding(line, input.binding, index_.input(input.binding.of));
-    line.close();
-  });
+  lines("inputs", 3, stage.inputs.size(), [&](std::size_t i) { input(program, stage.inputs[i]); });
   out_ += ",\n      ";
-  lines("state", 3, stage.state.size(), [&](std::size_t i) {
-    const PlanState& state = stage.state[i];
-    Line line(out_);
-    line.text("name", program.value(state.value).name);
-    line.text("type", to_string(program.value(state.value).type));
-    binding(line, state.binding, index_.state(state.binding.of));
-    if (state.device != "accelerator") line.text("device", state.device);
-    line.text("next", program.value(state.next).name);
-    line.close();
-  });
+  lines("state", 3, stage.state.size(), [&](std::size_t i) { state(program, stage.state[i]); });
   out_ += ",\n      ";
-  lines("outputs", 3, stage.outputs.size(), [&](std::size_t i) {
-    const PlanOutput& output = stage.outputs[i];
-    Line line(out_);
-    line.text("name", output.name);
-    line.text("value", program.value(output.value).name);
-    binding(line, output.binding, index_.output(output.binding.of));
-    line.close();
-  });
+  lines("outputs", 3, stage.outputs.size(), [&](std::size_t i) { output(program, stage.outputs[i]); });
   out_ += ",\n      ";
   body(program, program.body, 3);
   out_ += "\n    }";
@@ -377,15 +397,7 @@ void Printer::loop(const Program& program, const Instruction& instruction, int d
   if (!instruction.recompute.empty()) line.text("recompute", instruction.recompute);
   if (!instruction.source.empty()) line.text("source", instruction.source);
   out_ += ", ";
-  lines("carry", depth, region.carries.size(), [&](std::size_t i) {
-    const Carry& carry = region.carries[i];
-    Line object(out_);
-    object.text("init", program.value(carry.init).name);
-    object.text("arg", program.value(carry.argument).name);
-    object.text("next", program.value(carry.next).name);
-    object.text("out", program.value(carry.result).name);
-    object.close();
-  });
+  lines("carry", depth, region.carries.size(), [&](std::size_t i) { append_carry(out_, program, region.carries[i]); });
   out_ += ", ";
   body(program, region.body, depth);
   line.close();
@@ -415,8 +427,38 @@ std::string instruction_json(const Program& program, const Instruction& instruct
   return out;
 }
 
+std::string carry_json(const Program& program, const Carry& carry) {
+  std::string out;
+  append_carry(out, program, carry);
+  return out;
+}
+
+std::string input_json(const Document& document, const PlanInput& input) {
+  Printer printer(document, nullptr);
+  printer.input(document.plan.stages.front().program, input);
+  return printer.take();
+}
+
+std::string state_json(const Document& document, const PlanState& state) {
+  Printer printer(document, nullptr);
+  printer.state(document.plan.stages.front().program, state);
+  return printer.take();
+}
+
+std::string output_json(const Document& document, const PlanOutput& output) {
+  Printer printer(document, nullptr);
+  printer.output(document.plan.stages.front().program, output);
+  return printer.take();
+}
+
+std::string member_json(const Document& document, const BufferMember& member) {
+  Printer printer(document, nullptr);
+  printer.member(member);
+  return printer.take();
+}
+
 void print_json(const Document& document, std::ostream& out) {
-  Printer(document, out).print();
+  Printer(document, &out).print();
 }
 
 }  // namespace shardproof::ir

@@ -73,6 +73,7 @@ struct Carry {
   ValueId argument;
   ValueId next;
   ValueId result;
+  Span span = {};
 };
 
 // Body of a loop with index variable 0 <= index < trip. Values defined in the body are not visible
@@ -83,6 +84,7 @@ struct Region {
   std::int64_t trip = 1;
   std::vector<Carry> carries;
   std::vector<Instruction> body;
+  Span trip_span;
 };
 
 struct Program {

@@ -267,7 +267,7 @@ void DocumentReader::read_stage(const Fields& fields, std::string_view name) {
     input.binding = placements_->read_binding(entry, BindingKind::input, entry_name(entry), &local);
     if (!entry.find("type") && (!input.binding.fused.empty() || !input.binding.buffer.empty())) entry.required("type");
     input.value = define_entry(entry, program, local);
-    input.span = entry.head();
+    input.span = item->span;
     stage.inputs.push_back(std::move(input));
   });
   std::vector<JsonRef> state_entries;
@@ -286,7 +286,7 @@ void DocumentReader::read_stage(const Fields& fields, std::string_view name) {
       if (read && *read != "accelerator" && *read != "host")
         findings_.bad_value(*device, "unknown device", "accelerator or host");
     }
-    state.span = entry.head();
+    state.span = item->span;
     stage.state.push_back(std::move(state));
     state_entries.push_back(item);
   });
@@ -303,7 +303,7 @@ void DocumentReader::read_stage(const Fields& fields, std::string_view name) {
     output.name = entry_name(entry);
     output.binding = placements_->read_binding(entry, BindingKind::output, output.name, nullptr);
     output.value = resolve_entry(entry, program, "value", true);
-    output.span = entry.head();
+    output.span = item->span;
     const auto [first, fresh] = output_names.emplace(output.name, output.span);
     if (!fresh) findings_.duplicate_name(output.span, "output", output.name, first->second);
     stage.outputs.push_back(std::move(output));

@@ -439,7 +439,7 @@ FlatBuffer PlacementReader::read_buffer(JsonRef object) {
     const Fields entry(findings_, item, "buffer member", member_known);
     if (!entry.is_object()) continue;
     BufferMember member;
-    member.span = entry.head();
+    member.span = item->span;
     if (const auto offset = entry.required("offset")) {
       member.offset = read_integer(findings_, *offset, "field `offset`").value_or(0);
     }
@@ -457,7 +457,6 @@ FlatBuffer PlacementReader::read_buffer(JsonRef object) {
       member.placement = read_placement(entry, nullptr, false);
     } else {
       member.param = read_name(findings_, *param, "field `param`").value_or(std::string{});
-      member.span = param->node().span;
       const TensorType* type = member.param.empty() ? nullptr : target(*param, BindingKind::state, member.param);
       member.placement = read_placement(entry, type == nullptr ? nullptr : &type->shape, false);
     }

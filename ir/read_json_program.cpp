@@ -414,6 +414,7 @@ void ProgramReader::read_carries(JsonRef list, Region& region, std::vector<Carry
     if (!init || !arg || !next || !out) continue;
     carries.push_back({*arg, *next, *out});
     Carry& carry = region.carries.emplace_back();
+    carry.span = object->span;
     carry.init = resolve(*init);
   }
   // Only now, so that no init can mean an argument of the same loop.
@@ -432,7 +433,10 @@ void ProgramReader::read_loop(JsonRef object, Instruction& loop) {
   const auto carry_field = fields.find("carry");
   const auto body_field = fields.required("body");
   if (index_field) region.index = read_identifier(findings_, *index_field, "loop index").value_or(std::string{});
-  if (trip_field) region.trip = read_integer(findings_, *trip_field, "field `trip`").value_or(1);
+  if (trip_field) {
+    region.trip = read_integer(findings_, *trip_field, "field `trip`").value_or(1);
+    region.trip_span = trip_field->node().span;
+  }
   if (axes_.has(region.index) ||
       std::find(open_indices_.begin(), open_indices_.end(), region.index) != open_indices_.end()) {
     findings_.error("SP0006", "duplicate-name",

@@ -14,6 +14,7 @@ class App;
 namespace shardproof::tools {
 
 inline constexpr int kExitUsage = 2;      // bad input or usage
+inline constexpr int kExitUnknown = 3;     // not decided
 inline constexpr int kExitInternal = 70;  // a bug in shardproof (sysexits' EX_SOFTWARE)
 
 // Bad usage or input that is no finding in a file: main prints it and exits with kExitUsage.

@@ -21,6 +21,7 @@ struct Verb {
 constexpr Verb kVerbs[] = {
     {"plan", "lower a model and its degrees of parallelism to a plan", cmd_plan},
     {"verify", "prove that a plan computes the same step as its reference", cmd_verify},
+    {"parity", "run a plan and its reference on random inputs, tensor by tensor", cmd_parity},
     {"show", "print a plan for people", cmd_show},
     {"explain", "print the page of a diagnostic code", cmd_explain},
     {"fmt", "print a plan file in canonical form", cmd_fmt},

@@ -9,6 +9,7 @@
 #include "ir/print.h"
 #include "verifier/macro_repairs.h"
 #include "verifier/patch.h"
+#include "verifier/plan_repairs.h"
 #include "verifier/search.h"
 
 namespace shardproof::verifier {
@@ -18,7 +19,8 @@ using solvers::TermId;
 
 namespace {
 
-constexpr std::size_t kMacroWork = 60'000;  // instructions in plans verified again, to find what is wrong with a macro
+constexpr std::size_t kPlanWork = 60'000;  // instructions in plans verified again, for one sort of change
+constexpr double kReserve = 0.25, kReserveAtEnd = 0.05;  // of the caller's time
 
 std::string cut(std::string text, std::size_t limit = 240) {
   if (text.size() > limit) text = text.substr(0, limit - 3) + "...";
@@ -54,8 +56,22 @@ Diagnostic describe_claim(Session& session, const Repair& r) {
   return d;
 }
 
+Diagnostic describe_change(const Repair& r) {
+  Diagnostic d;
+  d.code = r.code;
+  d.name = r.name;
+  d.message = "`" + r.subject + "` " + r.finding;
+  d.subject.value = r.subject;
+  d.labels.push_back({r.span, "here: " + r.found, true});
+  d.expected = r.expected;
+  d.found = r.found;
+  d.fix = ir::Fix{r.fix, {}, ir::Applicability::plausible};
+  return d;
+}
+
 Diagnostic describe(Session& session, const Repair& r) {
   if (r.claim) return describe_claim(session, r);
+  if (r.change) return describe_change(r);
   const ir::Instruction& producer = *session.plan_run().steps()[r.step].instruction;
   // What a loop made is wrong where it is read.
   const auto readers = producer.region == nullptr ? std::vector<const ir::Instruction*>() : readers_of(session.plan_program().body, r.value);
@@ -97,8 +113,8 @@ bool verifies(const Session& session, const VerifyOptions& options, const ir::Do
   return verify(document, again).verdict == Verdict::equivalent;
 }
 
-// Adds the edits, and verifies the edited plan if all faults were found.
-void finish_fixes(Session& session, const VerifyOptions& options, bool all_found, std::vector<Defect>& defects) {
+// Adds the edits, and verifies the edited plan if all faults were found; true if it verifies.
+bool finish_fixes(Session& session, const VerifyOptions& options, bool all_found, std::vector<Defect>& defects) {
   bool all_applied = all_found;
   Patch whole(session.document());
   for (Defect& defect : defects) {
@@ -106,24 +122,46 @@ void finish_fixes(Session& session, const VerifyOptions& options, bool all_found
     Patch own(session.document());
     if (apply_all(session, defect.repairs, own)) defect.diagnostic.fix->edits = own.edits();
   }
-  if (!all_applied) return;
-  if (!verifies(session, options, whole.document())) return;
+  if (!all_applied || !verifies(session, options, whole.document())) return false;
   for (Defect& defect : defects) defect.diagnostic.fix->applicability = ir::Applicability::verified;
+  return true;
 }
 
-// A change of the macro that the next fault is in, if the plan verifies with it and the repairs before it.
-std::optional<Defect> macro_repair(Session& session, const VerifyOptions& options, Blame& blame, const std::vector<Defect>& before) {
-  const std::optional<Suspect> suspect = blame.first_suspect();
-  if (!suspect) return std::nullopt;
-  const std::size_t limit = std::clamp<std::size_t>(kMacroWork / session.plan_run().steps().size(), 3, 40);
+// The change with which the plan verifies, given the repairs before it.
+std::optional<Defect> of_whole_plan(Session& session, const VerifyOptions& options, const std::vector<Repair>& changes, const std::vector<Defect>& before, double reserve) {
+  const std::size_t limit = std::clamp<std::size_t>(kPlanWork / (session.plan_run().steps().size() + 1), 3, 40);
   std::size_t tried = 0;
-  for (const Repair& repair : macro_changes(session, *suspect)) {
-    if (++tried > limit || session.seconds_left() < session.seconds_allowed() / 4) break;
+  for (const Repair& repair : changes) {
+    if (++tried > limit || session.seconds_left() < reserve * session.seconds_allowed()) break;
     Patch patch(session.document());
     for (const Defect& defect : before) apply_all(session, defect.repairs, patch);
     if (patch.apply(session, repair) && verifies(session, options, patch.document())) return Defect{describe(session, repair), {repair}};
   }
   return std::nullopt;
+}
+
+// What looks odd by itself: a loop that leaves parts out, a layout that nothing else has; and the macro that the fault is in.
+std::optional<Defect> odd_in_plan(Session& session, const VerifyOptions& options, Blame& blame, const std::vector<Defect>& before) {
+  if (auto defect = of_whole_plan(session, options, loop_changes(session), before, kReserve)) return defect;
+  if (auto defect = of_whole_plan(session, options, layout_changes(session), before, kReserve)) return defect;
+  const std::optional<Suspect> suspect = blame.first_suspect();
+  return suspect ? of_whole_plan(session, options, macro_changes(session, *suspect), before, kReserve) : std::nullopt;
+}
+
+// Of the next fault: its repair, or a change after which nothing is wrong any more.
+struct Mended {
+  std::optional<Repair> one;
+  std::optional<Defect> last;
+};
+
+Mended next_mended(Session& session, const VerifyOptions& options, Search& search, const std::vector<Defect>& before) {
+  if (auto odd = odd_in_plan(session, options, search.blame(), before)) return {{}, std::move(odd)};
+  if (auto likely = search.next_likely()) return {std::move(likely), {}};
+  if (auto unlike = of_whole_plan(session, options, sibling_changes(session, search.blame()), before, kReserve)) return {{}, std::move(unlike)};
+  if (auto condition = of_whole_plan(session, options, search.of_conditions(), before, kReserve)) return {{}, std::move(condition)};
+  if (auto members = of_whole_plan(session, options, member_changes(session), before, kReserve)) return {{}, std::move(members)};
+  if (auto hidden = search.next_hidden()) return {std::move(hidden), {}};
+  return {{}, of_whole_plan(session, options, declaration_changes(session, search.blame()), before, kReserveAtEnd)};
 }
 
 Diagnostic of_fault(const ir::Program& program, const Fault& fault, bool reference) {
@@ -199,22 +237,21 @@ void diagnose(Session& session, const VerifyOptions& options, Report& report) {
     Search search(session);
     std::optional<Diagnostic> place = place_of_fault(session, search.blame());
     std::vector<Defect> defects;
-    bool in_a_macro = false;  // the last fault; the repaired plan was verified as a whole
+    bool verified = false;  // with the last repair, as a whole
     try {
       std::map<std::string, std::size_t> groups;
       int repaired = 0;
       while (options.suggest_fixes && failed() > 0 && repaired < 4 * options.max_defects && groups.size() < static_cast<std::size_t>(options.max_defects)) {
         if (options.progress) options.progress({"diagnosis", repaired, repaired + 1});
-        if (auto macro = macro_repair(session, options, search.blame(), defects)) {
-          defects.push_back(*std::move(macro));
+        Mended mended = next_mended(session, options, search, defects);
+        if (mended.last) {
+          defects.push_back(*std::move(mended.last));
           place.reset();
-          in_a_macro = true;
-          break;
+          verified = true;
         }
-        const std::optional<Repair> found_repair = search.next();
-        if (!found_repair) break;
+        if (!mended.one) break;
         ++repaired;
-        const Repair& r = *found_repair;
+        const Repair& r = *mended.one;
         const std::string op = r.claim ? "claim" : std::string(ir::schema_of(session.plan_run().steps()[r.step].instruction->op).name);
         const auto [group, is_new] = groups.try_emplace(r.code + "|" + op + "|" + r.fix, defects.size());
         if (is_new) defects.push_back({describe(session, r), {r}});
@@ -222,8 +259,10 @@ void diagnose(Session& session, const VerifyOptions& options, Report& report) {
         defects[group->second].diagnostic.places = static_cast<std::int64_t>(defects[group->second].repairs.size());
         place.reset();
       }
-      if (failed() > 0 && !place && !in_a_macro) place = place_of_fault(session, search.blame());
-      finish_fixes(session, options, failed() == 0 || in_a_macro, defects);
+      if (failed() > 0 && !place && !verified) place = place_of_fault(session, search.blame());
+      const bool whole = finish_fixes(session, options, failed() == 0 || verified, defects);
+      // Instructions that have a meaning again after a change elsewhere are what that leads to.
+      if (whole && verified) found.clear();
     } catch (const solvers::BudgetExceeded& e) {
       if (e.what_kind != solvers::BudgetExceeded::What::time) throw;  // what was found so far is still true
     }

@@ -27,6 +27,10 @@ struct Repair {
   // Instead: the claim (of the session) that should be about another value.
   std::optional<std::size_t> claim;
   ir::ValueId claimed;
+  // Instead: what is done to the plan, where that is more than one instruction. What the finding is about, and where.
+  std::function<void(ir::Document&)> change;
+  std::string subject;
+  ir::Span span;
   bool guess = false;  // without evidence of its own: it counts if more claims prove
 };
 

@@ -153,7 +153,33 @@ class Variations {
     } else if (start.is_constant()) {
       for (const ir::MeshAxis& a : session_.mesh().axes)
         shifted(ir::variable_expr(a.name, size, start.constant), "the shard of `" + a.name + "`");
+      for (const std::int64_t free : not_taken(size)) shifted(ir::constant_expr(free), "which nothing else takes");
+    } else {
+      for (const ir::MeshAxis& a : session_.mesh().axes) shifted(ir::variable_expr(a.name, size), "in the order of the ranks");
     }
+  }
+
+  // Where a slice of this size fits between the others of the same operand, as when a buffer is unpacked.
+  std::set<std::int64_t> not_taken(std::int64_t size) const {
+    const std::int64_t dim = instruction_.attributes.get<std::int64_t>("dim");
+    const std::int64_t extent = type(instruction_.inputs[0]).shape[static_cast<std::size_t>(dim)];
+    std::vector<std::pair<std::int64_t, std::int64_t>> taken;
+    for (const Step& other : session_.plan_run().steps()) {
+      const Instruction& i = *other.instruction;
+      if (&i == &instruction_ || i.op != OpCode::slice || i.inputs != instruction_.inputs || i.attributes.get<std::int64_t>("dim") != dim) continue;
+      const CoordExpr start = i.attributes.get<CoordExpr>("start");
+      if (start.is_constant()) taken.emplace_back(start.constant, start.constant + i.attributes.get<std::int64_t>("size"));
+    }
+    std::set<std::int64_t> free;
+    const auto consider = [&](std::int64_t first) {
+      const bool overlaps = std::any_of(taken.begin(), taken.end(), [&](const auto& t) { return first < t.second && t.first < first + size; });
+      if (first >= 0 && first + size <= extent && !overlaps && free.size() < kMaxOperands) free.insert(first);
+    };
+    for (const auto& [first, end] : taken) {
+      consider(end);
+      consider(first - size);
+    }
+    return free;
   }
 
   // Copies of the rank's own data, or of one rank's, where those of all ranks belong.

@@ -24,6 +24,7 @@ constexpr std::size_t kMaxNodesOfFault = 500'000;
 constexpr std::size_t kMaxChanges = 200'000;      // terms of values that hypotheses changed, in all
 constexpr std::size_t kMaxChangesOfFault = 30'000;
 constexpr int kMaxLevels = 10;                    // before a root
+constexpr int kMaxLevelsToConditions = 4;         // the same, to what it depends on
 constexpr double kReserve = 0.15;                 // of the caller's time
 
 }  // namespace
@@ -37,100 +38,149 @@ bool Search::exhausted() const {
          session_.seconds_left() < kReserve * session_.seconds_allowed();
 }
 
-std::optional<Repair> Search::next() {
-  std::optional<Repair> repair = find();
+std::optional<Repair> Search::next_likely() {
+  begin();
+  return kept(find_likely());
+}
+
+std::optional<Repair> Search::next_hidden() { return kept(find_hidden()); }
+
+std::optional<Repair> Search::kept(std::optional<Repair> repair) {
   if (repair) keep(*repair);
   return repair;
 }
 
-std::optional<Repair> Search::find() {
+void Search::begin() {
   nodes_of_fault_ = session_.pool().node_count();
   changes_of_fault_ = changes_;
   before_ = score();
-  std::vector<std::size_t> roots = blame_.roots();
-  if (roots.size() > kMaxRoots) roots.resize(kMaxRoots);
+  root_steps_ = blame_.roots();
+  if (root_steps_.size() > kMaxRoots) root_steps_.resize(kMaxRoots);
   roots_.clear();
   first_.clear();
   const std::vector<bool> bad = blame_.bad_values();
-  for (const std::size_t root : roots)
+  for (const std::size_t root : root_steps_)
     for (const ValueId out : session_.plan_run().steps()[root].instruction->outputs) {
-      if (root == roots.front() && bad[static_cast<std::size_t>(out.index)]) first_.push_back(out);
+      if (root == root_steps_.front() && bad[static_cast<std::size_t>(out.index)]) first_.push_back(out);
       roots_.insert(out);
     }
-  const std::optional<Suspect> suspect = blame_.first_suspect();
-  const std::vector<std::size_t> suspects = suspected(suspect, roots);
-  Best best;
+  suspect_ = blame_.first_suspect();
+  suspects_ = suspected(suspect_, root_steps_);
+  // Where parts of a sum are taken for the sum, the last place is the cheapest to reduce at.
+  places_ = blame_.parts_before(root_steps_);
+  for (const std::size_t i : blame_.bad_steps())
+    for (const ValueId out : session_.plan_run().steps()[i].instruction->outputs)
+      if (places_.size() < kMaxPlaces && !blame_.folded(out)) places_.emplace_back(i, out);
+  best_ = {};
+}
 
+std::optional<Repair> Search::find_likely() {
   if (auto other = other_claims()) return other;
   // A collective that is itself at fault (max for sum, another axis): a reduction in front of it could hide that, so it
   // is asked first, and has to explain everything.
   std::size_t collectives = 0;
-  for (const std::size_t i : suspects) {
+  for (const std::size_t i : suspects_) {
     const Instruction& instruction = *session_.plan_run().steps()[i].instruction;
     if (ir::schema_of(instruction.op).family != ir::OpFamily::communication || ++collectives > kMaxCollectives || exhausted()) continue;
     Best complete;
     if (try_all(other_collective(i), complete)) return complete.repair;
   }
-  // Reductions that are missing: the commonest fault, and the cheapest to recognise. Where parts of a sum are taken for
-  // the sum, the last place is the cheapest to reduce at.
-  std::vector<std::pair<std::size_t, ValueId>> places = blame_.parts_before(roots);
-  for (const std::size_t i : blame_.bad_steps())
-    for (const ValueId out : session_.plan_run().steps()[i].instruction->outputs)
-      if (places.size() < kMaxPlaces && !blame_.folded(out)) places.emplace_back(i, out);
-  for (const auto& [i, place] : places) {
+  // Reductions that are missing: the commonest fault, and the cheapest to recognise.
+  for (const auto& [i, place] : places_) {
     if (exhausted()) break;
     std::vector<Repair> reductions = missing_reductions(session_, i, [&, at = place](ValueId v) { return v == at; });
     std::erase_if(reductions, [&](const Repair& r) { return !blame_.known_scale(r.term); });
-    if (try_all(reductions, best) || best.repair) return best.repair;
+    if (try_all(reductions, best_) || best_.repair) return best_.repair;
   }
-  for (const std::size_t i : suspects)
-    if (!exhausted() && try_all(variations(session_, i), best)) return best.repair;
-  if (suspect && suspect->why == Suspect::Why::scale)
-    if (try_all(rescalings(session_, suspect->step), best)) return best.repair;
+  for (const std::size_t i : suspects_)
+    if (!exhausted() && try_all(variations(session_, i), best_)) return best_.repair;
+  if (suspect_ && suspect_->why == Suspect::Why::scale && try_all(rescalings(session_, suspect_->step), best_)) return best_.repair;
+  return std::nullopt;  // what is only better waits for what may be right
+}
+
+std::vector<Repair> Search::of_conditions() {
+  std::vector<Repair> found;
+  for (const std::size_t step : steps_before(root_steps_, kMaxLevelsToConditions)) {
+    const std::vector<ValueId>& made = session_.plan_run().steps()[step].instruction->outputs;
+    if (made.size() != 1 || ir::is_float(session_.plan_program().value(made[0]).type.dtype)) continue;
+    for (const std::vector<Repair>& repairs : {variations(session_, step), misreadings(session_, step)})
+      for (const Repair& repair : repairs)
+        if (!exhausted() && rights_a_root(repair)) found.push_back(repair);
+  }
+  return found;
+}
+
+// Whether the first root that the repair reaches is better with it.
+bool Search::rights_a_root(const Repair& repair) {
+  ProgramRun& run = session_.plan_run();
+  const std::vector<TermId> saved = run.snapshot();
+  bool better = false;
+  run.override_value(repair.value, repair.term);
+  try {
+    run.rerun_dependents({repair.value}, [&](ValueId value, TermId old, TermId changed) {
+      ++changes_;
+      if (roots_.count(value) == 0) return !exhausted();
+      better = blame_.better(value, old, changed);
+      return false;
+    });
+  } catch (const ProgramRun::RerunStopped&) {
+  }
+  run.clear_override(repair.value);
+  run.restore(saved);
+  return better;
+}
+
+std::optional<Repair> Search::find_hidden() {
   // What the reference computes from the same operands.
-  Reconstruction reconstruction(session_, blame_, suspects);
+  Reconstruction reconstruction(session_, blame_, suspects_);
   for (const Reconstruction::Place& place : reconstruction.places_of_suspects())
-    if (!exhausted() && try_all(reconstruction.at(place), best)) return best.repair;
-  for (std::size_t k = 0; k < suspects.size() && k < kMaxInsertionPlaces && !exhausted(); ++k)
-    if (try_all(reconstruction.insertions(suspects[k]), best)) return best.repair;
-  for (const std::size_t i : suspects)
-    if (!exhausted() && try_all(misreadings(session_, i), best)) return best.repair;
-  const std::set<std::size_t> before_root = steps_before(roots);
+    if (!exhausted() && try_all(reconstruction.at(place), best_)) return best_.repair;
+  for (std::size_t k = 0; k < suspects_.size() && k < kMaxInsertionPlaces && !exhausted(); ++k)
+    if (try_all(reconstruction.insertions(suspects_[k]), best_)) return best_.repair;
+  for (const std::size_t i : suspects_)
+    if (!exhausted() && try_all(misreadings(session_, i), best_)) return best_.repair;
+  std::set<std::size_t> before_root;
+  if (!root_steps_.empty()) before_root = steps_before({root_steps_.front()}, kMaxLevels);
   for (const Reconstruction::Place& place : reconstruction.other_places())
-    if (!exhausted() && !best.repair && before_root.count(place.step) != 0 && try_all(reconstruction.at(place), best)) return best.repair;
+    if (!exhausted() && !best_.repair && before_root.count(place.step) != 0 && try_all(reconstruction.at(place), best_)) return best_.repair;
   // With another factor to be found later: a mean over a part taken for the mean.
-  for (std::size_t k = 0; k < places.size() && k < kMaxRoots && !best.repair && !exhausted(); ++k)
-    if (try_all(missing_reductions(session_, places[k].first, [&](ValueId v) { return v == places[k].second; }), best, false)) return best.repair;
-  if (best.repair) return best.repair;
-  for (const std::size_t i : suspects)
-    if (!exhausted() && try_all(rescalings(session_, i), best)) return best.repair;
-  if (best.repair) return best.repair;
+  for (std::size_t k = 0; k < places_.size() && k < kMaxRoots && !best_.repair && !exhausted(); ++k)
+    if (try_all(missing_reductions(session_, places_[k].first, [&](ValueId v) { return v == places_[k].second; }), best_, false)) return best_.repair;
+  if (best_.repair) return best_.repair;
+  for (const std::size_t i : suspects_)
+    if (!exhausted() && try_all(rescalings(session_, i), best_)) return best_.repair;
+  if (best_.repair) return best_.repair;
   // A wrong number near the end of a plan all of whose values match.
-  const std::vector<std::size_t> cone = roots.empty() ? blame_.cone() : std::vector<std::size_t>();
+  const std::vector<std::size_t> cone = root_steps_.empty() ? blame_.cone() : std::vector<std::size_t>();
   for (auto i = cone.rbegin(); i != cone.rend() && !exhausted(); ++i) {
-    if (try_all(variations(session_, *i), best, false)) return best.repair;
+    if (try_all(variations(session_, *i), best_, false)) return best_.repair;
     const ir::OpCode op = session_.plan_run().steps()[*i].instruction->op;
-    if ((op == ir::OpCode::mul || op == ir::OpCode::div) && try_all(rescalings(session_, *i), best, false)) return best.repair;
+    if ((op == ir::OpCode::mul || op == ir::OpCode::div) && try_all(rescalings(session_, *i), best_, false)) return best_.repair;
   }
-  return best.repair;
+  return best_.repair;
 }
 
 // A state or an output that takes another value than the one it is declared to be, which the plan has.
 std::optional<Repair> Search::other_claims() {
   const ir::Program& plan = session_.plan_program();
   const std::size_t named = session_.document().plan.stages.front().program.values.size();
-  std::map<std::set<solvers::TensorId>, std::vector<ValueId>> made_of;  // values after all loops
+  std::map<std::set<solvers::TensorId>, std::vector<ValueId>> made_of;  // values after all loops; without padding
+  const auto tensors_of = [&](TermId term) {
+    std::set<solvers::TensorId> tensors = solvers::tensors_in(session_.pool(), term);
+    std::erase_if(tensors, [&](solvers::TensorId t) { return session_.pool().tensor(t).name.starts_with("padding of "); });
+    return tensors;
+  };
   for (std::size_t v = 0; v < named; ++v) {
     const ValueId value{static_cast<std::int32_t>(v)};
     const std::size_t defined = blame_.definition(value);
     if (defined == Blame::npos || !session_.plan_run().steps()[defined].loops.empty()) continue;
-    if (const TermId term = session_.plan_run().term(value); term.valid()) made_of[solvers::tensors_in(session_.pool(), term)].push_back(value);
+    if (const TermId term = session_.plan_run().term(value); term.valid()) made_of[tensors_of(term)].push_back(value);
   }
   for (std::size_t k = 0; k < session_.claims().size() && !exhausted(); ++k) {
     const Claim& claim = session_.claims()[k];
     if (claim.proved) continue;
     const ValueId declared = claim.value;
-    const auto alike = made_of.find(solvers::tensors_in(session_.pool(), claim.expected));
+    const auto alike = made_of.find(tensors_of(claim.expected));
     if (alike == made_of.end()) continue;
     for (const ValueId other : alike->second) {
       if (other == declared || plan.value(other).type != plan.value(declared).type) continue;
@@ -191,11 +241,10 @@ std::vector<std::size_t> Search::suspected(const std::optional<Suspect>& suspect
   return list;
 }
 
-// What the first root is computed from, some levels back.
-std::set<std::size_t> Search::steps_before(const std::vector<std::size_t>& roots) const {
+// What the steps are computed from, some levels back.
+std::set<std::size_t> Search::steps_before(std::vector<std::size_t> open, int levels) const {
   std::set<std::size_t> found;
-  std::vector<std::size_t> open(roots.begin(), roots.empty() ? roots.end() : roots.begin() + 1);
-  for (int level = 0; level < kMaxLevels && !open.empty(); ++level) {
+  for (int level = 0; level < levels && !open.empty(); ++level) {
     std::vector<std::size_t> next;
     for (const std::size_t i : open)
       for (const ValueId v : session_.plan_run().steps()[i].instruction->inputs)
@@ -297,7 +346,7 @@ bool Search::try_all(const std::vector<Repair>& repairs, Best& best, bool local)
     const Score after = apply(repair, local);
     run.clear_override(repair.value);
     run.restore(saved);
-      if (!improves(repair, after) || (best.repair && !(after < best.score))) continue;
+    if (!improves(repair, after) || (best.repair && !(after < best.score))) continue;
     best = {repair, after};
     if (after.failed_claims == 0) return true;
   }

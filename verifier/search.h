@@ -23,8 +23,13 @@ class Search {
  public:
   explicit Search(Session& session);
 
-  // Finds and keeps the repair of one fault; nullopt if none was found.
-  std::optional<Repair> next();
+  // Finds and keeps the repair of one fault; nullopt if none was found. First what is likely; what needs a longer search is
+  // looked for by `next_hidden`, after `next_likely` has found nothing.
+  std::optional<Repair> next_likely();
+  std::optional<Repair> next_hidden();
+  // After `next_likely`: changes of conditions and indices that make a root right. Layers share them (a causal mask), and to follow
+  // a change through all layers costs more terms than one fault is worth, so the plan with it is verified instead.
+  std::vector<Repair> of_conditions();
   Blame& blame() { return blame_; }
 
  private:
@@ -37,11 +42,15 @@ class Search {
     std::optional<Repair> repair;
     Score score{};
   };
-  std::optional<Repair> find();
+  void begin();
+  std::optional<Repair> find_likely();
+  std::optional<Repair> find_hidden();
+  std::optional<Repair> kept(std::optional<Repair> repair);
   std::vector<std::size_t> suspected(const std::optional<Suspect>& first, const std::vector<std::size_t>& roots);
-  std::set<std::size_t> steps_before(const std::vector<std::size_t>& roots) const;
+  std::set<std::size_t> steps_before(std::vector<std::size_t> open, int levels) const;
   std::optional<Repair> other_claims();
   std::vector<Repair> other_collective(std::size_t step);
+  bool rights_a_root(const Repair& repair);
   bool exhausted() const;
   Score score();
   bool improves(const Repair& repair, const Score& after) const;
@@ -53,9 +62,15 @@ class Search {
 
   Session& session_;
   Blame blame_;
-  Score before_{};                   // of the current fault
-  std::set<ir::ValueId> roots_;      // results of its roots
-  std::vector<ir::ValueId> first_;   // results of its first root
+  // Of the current fault:
+  Score before_{};
+  std::vector<std::size_t> root_steps_;
+  std::set<ir::ValueId> roots_;      // their results
+  std::vector<ir::ValueId> first_;   // results of the first root
+  std::optional<Suspect> suspect_;
+  std::vector<std::size_t> suspects_;
+  std::vector<std::pair<std::size_t, ir::ValueId>> places_;  // where a reduction may be missing
+  Best best_;
   std::size_t nodes_at_start_;       // of all faults
   std::size_t nodes_of_fault_ = 0;   // when the search for the current fault began
   std::size_t changes_ = 0, changes_of_fault_ = 0;  // the same, of changed values

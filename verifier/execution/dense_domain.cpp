@@ -1,6 +1,9 @@
 #include "verifier/execution/dense_domain.h"
 
+#include <type_traits>
+
 #include "verifier/execution/dense_kernels.h"
+#include "verifier/execution/rounding.h"
 
 namespace shardproof::execution {
 
@@ -15,11 +18,24 @@ Array wrapped(TensorOf<T> tensor) {
   return {std::make_shared<const TensorOf<T>>(std::move(tensor))};
 }
 
+// A field has no roundings.
+template <typename T>
+void round_to(TensorOf<T>& tensor) {
+  if constexpr (std::is_floating_point_v<T>)
+    for (T& x : tensor.data) x = static_cast<T>(rounded(static_cast<double>(x), tensor.type.dtype));
+}
+
 }  // namespace
 
 template <typename Numbers>
+Array DenseDomain<Numbers>::stored(Dense tensor) const {
+  if (rounded_) round_to(tensor);
+  return wrapped(std::move(tensor));
+}
+
+template <typename Numbers>
 Array DenseDomain<Numbers>::upload(const Dense& tensor) const {
-  return wrapped(tensor);
+  return stored(tensor);
 }
 
 template <typename Numbers>
@@ -44,7 +60,7 @@ std::vector<Array> DenseDomain<Numbers>::compute(const ir::Program& program, con
   }
   std::vector<const Dense*> tensors;
   for (const Array& operand : operands) tensors.push_back(&dense<Number>(operand));
-  return {wrapped(Kernels<Numbers>(numbers_, instruction, type, std::move(tensors), variables).run())};
+  return {stored(Kernels<Numbers>(numbers_, instruction, type, std::move(tensors), variables).run())};
 }
 
 template <typename Numbers>
@@ -109,7 +125,7 @@ Array DenseDomain<Numbers>::combine(ir::ReduceKind reduce, std::span<const Array
         break;
     }
   }
-  return wrapped(std::move(result));
+  return stored(std::move(result));
 }
 
 template class DenseDomain<RealNumbers<double>>;

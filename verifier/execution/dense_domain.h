@@ -17,7 +17,10 @@ class DenseDomain final : public DomainOf<typename Numbers::Number> {
   using Number = typename Numbers::Number;
   using Dense = TensorOf<Number>;
 
-  explicit DenseDomain(Numbers numbers = Numbers()) : numbers_(std::move(numbers)) {}
+  // `rounded`: every value is rounded to its declared type, as a device would store it; sums inside one instruction are
+  // accumulated without. Otherwise values keep the precision of the numbers.
+  explicit DenseDomain(Numbers numbers = Numbers(), bool rounded = false)
+      : numbers_(std::move(numbers)), rounded_(rounded) {}
   const Numbers& numbers() const { return numbers_; }
 
   Array upload(const Dense& tensor) const override;
@@ -30,7 +33,10 @@ class DenseDomain final : public DomainOf<typename Numbers::Number> {
   Array combine(ir::ReduceKind reduce, std::span<const Array> parts) const override;
 
  private:
+  Array stored(Dense tensor) const;
+
   Numbers numbers_;
+  bool rounded_;
 };
 
 extern template class DenseDomain<RealNumbers<double>>;

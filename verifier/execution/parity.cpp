@@ -57,6 +57,12 @@ void merge(std::map<std::string, std::vector<bool>>& all, const std::map<std::st
   }
 }
 
+std::vector<std::string> names_of(const std::map<std::string, std::vector<bool>>& covered) {
+  std::vector<std::string> names;
+  for (const auto& [name, elements] : covered) names.push_back(name);
+  return names;
+}
+
 ParityRow row(ParityRow::Kind kind, std::string name, const Comparison& comparison) {
   return {kind,
           std::move(name),
@@ -64,7 +70,8 @@ ParityRow row(ParityRow::Kind kind, std::string name, const Comparison& comparis
           comparison.max_rel_error,
           comparison.mismatches,
           comparison.first,
-          {}};
+          {},
+          names_of(comparison.covered)};
 }
 
 // A reference tensor of which no rank holds some element at the end is lost, whatever the others hold.
@@ -103,18 +110,33 @@ std::map<std::string, Tensor> random_values(const ir::Reference& reference, std:
   return values;
 }
 
-ParityReport run_parity(const DomainOf<double>& domain, const ir::Document& document, const ParityOptions& options) {
+namespace {
+
+std::map<std::string, Tensor> values_of(const ir::Document& document, const ParityOptions& options) {
   std::map<std::string, Tensor> values = random_values(document.reference, options.seed);
   for (const auto& [name, tensor] : options.values) values[name] = tensor;
-  const ReferenceRun reference = run_reference(domain, document.reference, values);
+  return values;
+}
+
+}  // namespace
+
+ParityReport run_parity(const DomainOf<double>& domain, const ir::Document& document, const ParityOptions& options) {
+  return run_parity_against(domain, document,
+                            run_reference(domain, document.reference, values_of(document, options)).exit, options);
+}
+
+ParityReport run_parity_against(const DomainOf<double>& domain, const ir::Document& document,
+                                const ReferenceTensors& wanted, const ParityOptions& options) {
+  ReferenceTensors entry;
+  entry.by_name = values_of(document, options);
+  entry.by_role = names_by_role(document.reference);
   std::mt19937_64 random(options.seed ^ 0x5bd1e995U);
-  const std::vector<RankTensors> results =
-      run_plan(domain, RealNumbers<double>(), document.plan, reference.entry, random);
+  const std::vector<RankTensors> results = run_plan(domain, RealNumbers<double>(), document.plan, entry, random);
   ParityReport report;
   std::map<std::string, std::vector<bool>> covered;
   const auto check = [&](ParityRow::Kind kind, const std::string& name, const ir::Binding& binding) {
     const RankTensors& local = results[report.rows.size()];
-    const Comparison comparison = compare(document.plan, reference.exit, binding, local, options.tolerance);
+    const Comparison comparison = compare(document.plan, wanted, binding, local, options.tolerance);
     merge(covered, comparison.covered);
     report.rows.push_back(row(kind, name, comparison));
   };
@@ -122,7 +144,7 @@ ParityReport run_parity(const DomainOf<double>& domain, const ir::Document& docu
   for (const ir::PlanOutput& output : stage.outputs) check(ParityRow::Kind::output, output.name, output.binding);
   for (const ir::PlanState& state : stage.state) check(ParityRow::Kind::state, state.name, state.binding);
   const auto look_for = [&](ParityRow::Kind kind, const std::string& name) {
-    std::optional<ParityRow> missing = uncovered(kind, name, covered, reference.exit.by_name.at(name));
+    std::optional<ParityRow> missing = uncovered(kind, name, covered, wanted.by_name.at(name));
     if (missing) report.rows.push_back(std::move(*missing));
   };
   for (const ir::ReferenceOutput& output : document.reference.outputs) {

@@ -30,6 +30,7 @@ struct ParityRow {
   std::int64_t mismatches = 0;
   std::optional<Mismatch> first;
   std::string problem;
+  std::vector<std::string> tensors;  // of the reference that it represents
 
   bool equal() const { return mismatches == 0 && problem.empty(); }
 };
@@ -47,6 +48,10 @@ std::map<std::string, Tensor> random_values(const ir::Reference& reference, std:
 // Throws ExecutionError if a program cannot be run or a binding does not fit.
 ParityReport run_parity(const DomainOf<double>& domain, const ir::Document& document,
                         const ParityOptions& options = {});
+
+// The same against results of the reference that the caller has (from another domain).
+ParityReport run_parity_against(const DomainOf<double>& domain, const ir::Document& document,
+                                const ReferenceTensors& wanted, const ParityOptions& options = {});
 
 // One line per row, and the first mismatch below.
 std::string describe(const ir::Plan& plan, const ParityReport& report);

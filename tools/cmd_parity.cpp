@@ -1,0 +1,134 @@
+// shardproof parity: runs plan and reference beside each other, tensor by tensor.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <iomanip>
+#include <iostream>
+#include <sstream>
+
+#include "ir/validate.h"
+#include "tools/commands.h"
+#include "tools/input_file.h"
+#include "tools/output_file.h"
+#include "verifier/execution/counterexample.h"
+#include "verifier/execution/dense_domain.h"
+#include "verifier/execution/parity.h"
+#include "verifier/execution/rounding.h"
+#include "verifier/execution/step.h"
+
+namespace shardproof::tools {
+
+namespace {
+
+using execution::DenseDomain;
+using execution::ParityReport;
+using execution::ParityRow;
+using execution::RealNumbers;
+
+constexpr std::int64_t kMostWork = 2'000'000'000;  // scalar operations: about a minute
+
+std::string error_text(double error) {
+  std::ostringstream text;
+  if (error == 0) text << "0";
+  else text << std::scientific << std::setprecision(1) << error;
+  return text.str();
+}
+
+// Largest errors against the float64 reference: of the plan in float64 (`exact`), of the plan in the declared types
+// (`plan`), and of the reference in the declared types (`reference`), which is what rounding does without any plan.
+struct Row {
+  const ParityRow* exact = nullptr;
+  const ParityRow* plan = nullptr;
+  double reference = 0;
+};
+
+void print_table(const ir::Plan& plan, const std::vector<Row>& rows, double tolerance, std::ostream& out) {
+  out << "largest error of each tensor, relative to its largest element\n"
+      << "  plan in float64   in ulps   plan as declared   reference as declared   tensor\n";
+  for (const Row& row : rows) {
+    const ParityRow& r = *row.exact;
+    out << "  " << std::left << std::setw(18);
+    if (!r.problem.empty()) {
+      out << "missing" << std::setw(52) << "" << r.name << ": " << r.problem << "\n";
+      continue;
+    }
+    out << error_text(r.max_rel_error) << std::setw(10) << error_text(r.max_rel_error / execution::epsilon(ir::DType::f64))
+        << std::setw(19) << error_text(row.plan->max_rel_error) << std::setw(24) << error_text(row.reference) << r.name
+        << (r.equal() ? "" : "   DIFFERS") << "\n";
+    if (r.first) out << "      " << r.mismatches << " elements; first: " << execution::describe(plan, *r.first) << "\n";
+  }
+  const auto differ = std::count_if(rows.begin(), rows.end(), [](const Row& row) { return !row.exact->equal(); });
+  if (differ == 0) {
+    out << "plan and reference agree in float64 on " << rows.size() << " tensors\n";
+  } else {
+    out << "plan and reference differ in " << differ << " of " << rows.size() << " tensors by more than " << tolerance
+        << " of the largest element\n";
+  }
+}
+
+}  // namespace
+
+int cmd_parity(Arguments arguments) {
+  CLI::App app(
+      "Run a plan on all its ranks and its reference on the same random inputs, in this process, and compare every output and "
+      "state: in float64, where a right plan agrees up to rounding, and with every value rounded to its declared type, where the "
+      "reference shows what rounding does without any plan.",
+      "shardproof parity");
+  std::string path;
+  std::string output = "-";
+  execution::ParityOptions options;
+  app.add_option("plan", path, "plan file, or - for standard input")->required();
+  app.add_option("--seed", options.seed, "of the random inputs")->capture_default_str();
+  app.add_option("--tolerance", options.tolerance.relative, "largest error in float64, relative to the largest element")
+      ->capture_default_str();
+  app.add_option("-o,--output", output, "file to write (default: standard output)");
+  app.footer("exit codes: 0 they agree in float64, 1 they differ, 2 bad input, 3 the plan cannot be executed here");
+  if (!parse_arguments(app, arguments)) return 0;
+
+  const LoadedDocument loaded = load_document(path);
+  ir::DiagnosticSink sink;
+  if (loaded.document) ir::validate(*loaded.document, sink);
+  if (!loaded.document || !sink.ok()) {
+    return report_invalid(loaded.document ? sink.take() : loaded.report.diagnostics, loaded.source.get(), path, "nothing is run");
+  }
+  try {
+    const ir::Document document = execution::in_core_ops(*loaded.document);
+    if (execution::estimated_work(document) > kMostWork) {
+      std::cerr << "error: " << path << " is too large to be executed element by element\n";
+      return kExitUnknown;
+    }
+    const DenseDomain<RealNumbers<double>> exact;
+    const DenseDomain<RealNumbers<double>> declared(RealNumbers<double>(), true);
+    const ParityReport in_float64 = execution::run_parity(exact, document, options);
+    const auto values = execution::random_values(document.reference, options.seed);
+    const execution::ReferenceRun reference = execution::run_reference<double>(exact, document.reference, values);
+    const execution::ReferenceRun rounded = execution::run_reference<double>(declared, document.reference, values);
+    const ParityReport as_declared = execution::run_parity_against(declared, document, reference.exit, options);
+    std::vector<Row> rows;
+    for (std::size_t i = 0; i < in_float64.rows.size(); ++i) {
+      Row row{&in_float64.rows[i], &as_declared.rows[i], 0};
+      for (const std::string& tensor : row.exact->tensors) {
+        const auto& wanted = reference.exit.by_name.at(tensor).data;
+        const auto& found = rounded.exit.by_name.at(tensor).data;
+        double largest = 0, error = 0;
+        for (std::size_t k = 0; k < wanted.size(); ++k) {
+          largest = std::max(largest, std::abs(wanted[k]));
+          error = std::max(error, std::abs(wanted[k] - found[k]));
+        }
+        row.reference = std::max(row.reference, largest > 0 ? error / largest : error);
+      }
+      rows.push_back(row);
+    }
+    write_file(output, [&](std::ostream& out) {
+      print_table(document.plan, rows, options.tolerance.relative, out);
+    });
+    return in_float64.equal() ? 0 : 1;
+  } catch (const execution::ExecutionError& error) {
+    std::cerr << "error: " << path << " cannot be executed: " << error.what() << "\n";
+    return kExitUnknown;
+  }
+}
+
+}  // namespace shardproof::tools
