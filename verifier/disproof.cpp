@@ -5,6 +5,7 @@
 
 #include "ir/check.h"
 #include "verifier/execution/counterexample.h"
+#include "verifier/execution/scale.h"
 #include "verifier/render_text.h"
 
 namespace shardproof::verifier {
@@ -36,6 +37,37 @@ Counterexample described(const ir::Document& document, const execution::Countere
   return result;
 }
 
+// "at smaller sizes: dp 128 -> 4, tp 8 -> 2, ...", and what they do not keep.
+std::vector<std::string> notes_on(const execution::Scaled& scaled) {
+  std::vector<std::string> notes;
+  std::string sizes;
+  int listed = 0;
+  for (const auto& [full, smalls] : scaled.numbers) {
+    if (smalls.size() == 1 && *smalls.begin() == full) continue;
+    if (++listed > 12) {
+      sizes += ", ...";
+      break;
+    }
+    sizes += (sizes.empty() ? "at smaller sizes: " : ", ") + std::to_string(full) + " -> ";
+    bool first = true;
+    for (const std::int64_t small : smalls) {
+      sizes += (first ? "" : " or ") + std::to_string(small);
+      first = false;
+    }
+  }
+  if (scaled.changed && !sizes.empty()) notes.push_back(std::move(sizes));
+  for (const std::string& lost : scaled.not_kept) notes.push_back((scaled.changed ? "not kept: " : "") + lost);
+  return notes;
+}
+
+// The proof and nothing else.
+VerifyOptions alone(const VerifyOptions& options) {
+  VerifyOptions result = options;
+  result.suggest_fixes = result.find_counterexample = result.cross_check = false;
+  result.progress = {};
+  return result;
+}
+
 execution::SearchLimits limits_of(const VerifyOptions& options, const Report& report) {
   execution::SearchLimits limits;
   limits.cancel = options.cancel;
@@ -50,14 +82,29 @@ void disprove(const ir::Document& document, const VerifyOptions& options, Report
   // A root that the reference does not take is undefined for numbers that a field does not have.
   limits.despite_the_field = std::any_of(report.diagnostics.begin(), report.diagnostics.end(),
                                          [](const ir::Diagnostic& d) { return d.code == "SP0210"; });
-  const execution::SearchResult result = execution::find_counterexample(document, limits);
+  execution::SearchResult result = execution::find_counterexample(document, limits);
+  std::vector<std::string> sizes;
+  const ir::Document* executed = &document;
+  execution::Scaled scaled;
+  if (result.too_large) {
+    scaled = execution::scale(document);
+    sizes = notes_on(scaled);
+    limits.step_work = 150'000'000;
+    limits.total_work = 300'000'000;
+    if (scaled.changed) {
+      result = execution::find_counterexample(scaled.small, limits);
+      executed = &scaled.small;
+    }
+  }
   if (!result.counterexample) {
     report.no_counterexample = result.reason;
+    for (const std::string& note : sizes) report.no_counterexample += "; " + note;
     return;
   }
   report.verdict = Verdict::not_equivalent;
   report.unknown_reason.clear();
-  report.counterexample = described(document, *result.counterexample);
+  report.counterexample = described(*executed, *result.counterexample);
+  report.counterexample->sizes = std::move(sizes);
   const std::int64_t refuted = std::min(report.obligations.unknown, report.counterexample->differing);
   report.obligations.unknown -= refuted;
   report.obligations.refuted += refuted;
@@ -67,15 +114,30 @@ void cross_check(const ir::Document& document, const VerifyOptions& options, Rep
   execution::SearchLimits limits = limits_of(options, report);
   limits.step_work = 3'000'000;  // a fraction of a second beside the proof
   limits.total_work = 6'000'000;
-  const execution::SearchResult result = execution::find_counterexample(document, limits);
+  execution::SearchResult result = execution::find_counterexample(document, limits);
+  execution::Scaled scaled;
+  // Scaling takes a tenth of the proof's time, and the run of a long program as much as the proof.
+  constexpr std::int64_t most_instructions = 15'000;
+  const std::int64_t instructions = report.statistics.reference_instructions + report.statistics.plan_instructions;
+  if (result.too_large && instructions < most_instructions) {
+    scaled = execution::scale(document);
+    limits.step_work = 20'000'000;
+    if (scaled.changed) result = execution::find_counterexample(scaled.small, limits);
+    // A small plan that is wrong says that the scaling lost something, unless the prover accepts it, too.
+    if (result.counterexample && verify(scaled.small, alone(options)).verdict != Verdict::equivalent) return;
+  }
   if (result.counterexample) {
     std::ostringstream text;
     text << "the prover finds the plan equivalent and execution finds that it is not; ";
-    render_counterexample(described(document, *result.counterexample), text);
+    Counterexample counterexample = described(scaled.changed ? scaled.small : document, *result.counterexample);
+    counterexample.sizes = notes_on(scaled);
+    render_counterexample(counterexample, text);
     throw InternalError(text.str());
   }
   if (result.field_runs > 0 && !result.differs_in_field)
-    report.executed = "executed on " + std::to_string(result.field_runs) + " sets of random inputs in a prime field: equal";
+    report.executed = "executed on " + std::to_string(result.field_runs) +
+                      (result.field_runs == 1 ? " set" : " sets") + " of random inputs in a prime field" +
+                      (scaled.changed ? ", at smaller sizes" : "") + ": equal";
 }
 
 }  // namespace shardproof::verifier

@@ -184,10 +184,12 @@ std::string verdict_line(const Report& report, bool timing) {
 }
 
 void render_counterexample(const Counterexample& c, std::ostream& out) {
-  constexpr std::size_t shown = 12;  // elements of one input; JSON has all
+  constexpr std::size_t shown = 12;         // elements of one input; JSON has all
+  constexpr std::size_t shown_inputs = 12;
   out << "counterexample, replayed in float64:\n";
   for (const std::string& note : c.sizes) out << "  " << printable(note) << "\n";
-  for (const Counterexample::Input& input : c.inputs) {
+  for (std::size_t n = 0; n < std::min(shown_inputs, c.inputs.size()); ++n) {
+    const Counterexample::Input& input = c.inputs[n];
     out << "  " << printable(input.name) << " : " << input.type << " = ";
     const bool constant = std::all_of(input.values.begin(), input.values.end(),
                                       [&](double x) { return x == input.values.front(); });
@@ -199,6 +201,8 @@ void render_counterexample(const Counterexample& c, std::ostream& out) {
       out << (i == 0 ? "" : ", ") << number_text(input.values[i]);
     out << (input.values.size() > shown ? ", ..." : "") << "\n";
   }
+  if (c.inputs.size() > shown_inputs)
+    out << "  " << c.inputs.size() - shown_inputs << " more inputs are in --format json\n";
   if (c.zero_inputs > 0) out << "  " << plural(c.zero_inputs, c.inputs.empty() ? "input" : "other input") << ": all 0\n";
   out << "  " << printable(c.subject) << ": the reference has ";
   if (c.reference_element.empty()) {

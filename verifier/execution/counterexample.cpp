@@ -23,6 +23,7 @@ using Values = std::map<std::string, Tensor>;
 // Every other trial has many zeros, where a plan may divide by what its reference does not.
 constexpr int kFieldTrials = 6;
 constexpr int kFloatTrials = 16;
+constexpr std::uint64_t kSeed = 7;  // of summands and padding: the same in each domain of floats
 bool is_sparse(int trial) { return trial % 2 == 1; }
 constexpr long double kLargest = 1e130L;  // of an exponential: it and its inverse are far from the limits of floats
 
@@ -160,7 +161,7 @@ FieldRun run_field(const ir::Document& document, const std::set<std::string>& no
       if (numbers.undefined(x)) throw UselessInputs();
   };
   try {
-    const auto run = run_both(domain, document, field_values(numbers, values, random), 7, needs_definition);
+    const auto run = run_both(domain, document, field_values(numbers, values, random), kSeed, needs_definition);
     bool differs = false;
     for_each_result(numbers, document, run, [&](std::size_t, const std::string&, bool, const Claim<FieldNumber>& claim) {
       differs = differs || !(claim.expected == claim.found);
@@ -195,47 +196,70 @@ class FloatSearch {
   FloatSearch(const ir::Document& document, std::int64_t runs, const std::atomic<bool>* cancel)
       : document_(document), runs_left_(runs), cancel_(cancel) {}
 
+  // How a difference is told from rounding: by its size, or by a second run in long double, which also tells whether
+  // the reference is defined.
+  enum class Care { by_size, by_precision };
+
   // The difference on these inputs that is largest against its tensor, if there is one that is none of rounding.
-  std::optional<Counterexample> try_values(const Values& values, bool sparse) {
+  std::optional<Counterexample> try_values(const Values& values, bool sparse, Care care = Care::by_precision) {
     if (runs_left_ <= 0 || (cancel_ != nullptr && cancel_->load())) return std::nullopt;
-    runs_left_ -= 2;
+    runs_left_ -= care == Care::by_size ? 1 : kSureRuns;
     try {
-      return difference(values, sparse);
+      return care == Care::by_size ? coarse_difference(values, sparse) : difference(values, sparse);
     } catch (const UselessInputs&) {
       return std::nullopt;
     }
   }
 
-  // Sets as many of the inputs to zero, then to one, as the difference survives.
-  Counterexample minimise(Counterexample best, bool sparse) {
-    std::vector<std::string> names;
-    for (const auto& [name, tensor] : best.values) names.push_back(name);
-    simplify(best, names, 0.0, sparse);
-    std::vector<std::string> rest;
-    for (const std::string& name : names)
-      if (!constant(best.values.at(name), 0.0)) rest.push_back(name);
-    simplify(best, rest, 1.0, sparse);
-    return best;
+  // Sets as many of the inputs to zero, then to one, as the difference survives: states of one role together, then by
+  // halves, with one run each and a last one for sure.
+  Counterexample minimise(Counterexample best, const ir::Reference& reference, bool sparse) {
+    std::map<std::string, std::vector<std::string>> by_role;
+    std::vector<std::string> all;
+    for (const auto& [name, tensor] : best.values) all.push_back(name);
+    for (const ir::ReferenceState& state : reference.state)
+      if (!state.role.empty()) by_role[state.role].push_back(state.name);
+    for (const double value : {0.0, 1.0})
+      for (const auto& [role, names] : by_role)
+        if (std::optional<Counterexample> found = with(best, names, value, sparse, Care::by_precision)) best = std::move(*found);
+    Counterexample smaller = best;
+    runs_left_ -= kSureRuns;
+    for (const double value : {0.0, 1.0}) {
+      std::vector<std::string> rest;
+      for (const std::string& name : all)
+        if (!constant(smaller.values.at(name), 0.0)) rest.push_back(name);
+      simplify(smaller, rest, value, sparse);
+    }
+    runs_left_ = std::max<std::int64_t>(runs_left_, 0) + kSureRuns;
+    const std::optional<Counterexample> sure = try_values(smaller.values, sparse);
+    return sure ? *sure : best;
   }
 
  private:
+  static constexpr std::int64_t kSureRuns = 3;  // what a run in both precisions counts for
+
   static bool constant(const Tensor& tensor, double value) {
     return std::all_of(tensor.data.begin(), tensor.data.end(), [&](double x) { return x == value; });
   }
 
-  // All names at once if that works, else each half by itself.
-  void simplify(Counterexample& best, std::span<const std::string> names, double value, bool sparse) {
-    if (names.empty()) return;
+  // The difference that is left when these inputs hold one value; none too if they do already.
+  std::optional<Counterexample> with(const Counterexample& best, std::span<const std::string> names, double value,
+                                     bool sparse, Care care) {
     Values simpler = best.values;
     bool changes = false;
     for (const std::string& name : names) {
       Tensor& tensor = simpler.at(name);
-      if (constant(tensor, value)) continue;
+      if (constant(tensor, value) || constant(tensor, 0.0)) continue;
       std::fill(tensor.data.begin(), tensor.data.end(), value);
       changes = true;
     }
-    if (!changes) return;
-    if (std::optional<Counterexample> found = try_values(simpler, sparse)) {
+    return changes ? try_values(simpler, sparse, care) : std::nullopt;
+  }
+
+  // All names at once if that works, else each half by itself.
+  void simplify(Counterexample& best, std::span<const std::string> names, double value, bool sparse) {
+    if (names.empty() || runs_left_ <= 0) return;
+    if (std::optional<Counterexample> found = with(best, names, value, sparse, Care::by_size)) {
       best = std::move(*found);
       return;
     }
@@ -245,66 +269,102 @@ class FloatSearch {
   }
 
   std::optional<Counterexample> difference(const Values& values, bool sparse);
+  std::optional<Counterexample> coarse_difference(const Values& values, bool sparse);
 
   const ir::Document& document_;
   std::int64_t runs_left_;
   const std::atomic<bool>* cancel_;
 };
 
+// The worst of several differences, and how many results have one.
+template <typename F>
+class Worst {
+ public:
+  explicit Worst(const Run<F>& run) : run_(run) {}
+
+  // Against the largest element of the tensor.
+  F scale(const Claim<F>& claim) {
+    if (claim.tensor == nullptr) return 1;
+    const auto [at, added] = scales_.try_emplace(*claim.tensor, F{0});
+    if (added)
+      for (const F x : run_.reference.exit.by_name.at(*claim.tensor).data) at->second = std::max(at->second, std::abs(x));
+    return at->second;
+  }
+  void add(std::size_t index, const std::string& name, bool is_state, const Claim<F>& claim, double expected, double found,
+           F ratio) {
+    differing_.insert(index);
+    if (worst_ && ratio <= ratio_) return;
+    ratio_ = ratio;
+    worst_.emplace();
+    worst_->name = name;
+    worst_->is_state = is_state;
+    worst_->rank = claim.rank;
+    worst_->local_index = unflatten(run_.results[index].front().type.shape, claim.local);
+    if (claim.tensor != nullptr) {
+      worst_->tensor = *claim.tensor;
+      worst_->reference_index = unflatten(run_.reference.exit.by_name.at(*claim.tensor).type.shape, claim.flat);
+    }
+    worst_->expected = expected;
+    worst_->found = found;
+  }
+  std::optional<Counterexample> take(const Values& values) {
+    if (!worst_) return std::nullopt;
+    worst_->values = values;
+    worst_->differing = static_cast<std::int64_t>(differing_.size());
+    return std::move(worst_);
+  }
+
+ private:
+  const Run<F>& run_;
+  std::map<std::string, F> scales_;
+  std::optional<Counterexample> worst_;
+  F ratio_ = 0;
+  std::set<std::size_t> differing_;
+};
+
+std::optional<Counterexample> FloatSearch::coarse_difference(const Values& values, bool sparse) {
+  const DenseDomain<RealNumbers<double>> domain{RealNumbers<double>(sparse)};
+  const Run<double> run = run_both(domain, document_, values, kSeed);
+  Worst<double> worst(run);
+  for_each_result(domain.numbers(), document_, run,
+                  [&](std::size_t index, const std::string& name, bool is_state, const Claim<double>& claim) {
+    if (!std::isfinite(claim.expected)) throw UselessInputs();
+    const double scale = worst.scale(claim);
+    const double gap = std::abs(claim.found - claim.expected);
+    if (gap <= 1e-6 * scale) return;
+    const bool undefined = !std::isfinite(claim.found);
+    worst.add(index, name, is_state, claim, claim.expected, claim.found, undefined || scale == 0 ? 1 : gap / scale);
+  });
+  return worst.take(values);
+}
+
 std::optional<Counterexample> FloatSearch::difference(const Values& values, bool sparse) {
-  constexpr std::uint64_t seed = 7;
   const DenseDomain<RealNumbers<double>> narrow{RealNumbers<double>(sparse)};
   const DenseDomain<RealNumbers<long double>> wide{RealNumbers<long double>(sparse)};
-  const auto exact = run_both(wide, document_, converted<long double>(values), seed, watch(wide, true), watch(wide, false));
-  const auto replay = run_both(narrow, document_, values, seed);
+  const auto exact = run_both(wide, document_, converted<long double>(values), kSeed, watch(wide, true), watch(wide, false));
+  const auto replay = run_both(narrow, document_, values, kSeed);
   std::vector<Claim<double>> claims;
   for_each_result(narrow.numbers(), document_, replay,
                   [&](std::size_t, const std::string&, bool, const Claim<double>& claim) { claims.push_back(claim); });
-  std::map<std::string, long double> scales;
-  const auto scale_of = [&](const std::string& tensor) {
-    const auto [at, added] = scales.try_emplace(tensor, 0);
-    if (added)
-      for (const long double x : exact.reference.exit.by_name.at(tensor).data) at->second = std::max(at->second, std::abs(x));
-    return at->second;
-  };
-  std::optional<Counterexample> worst;
-  long double worst_ratio = 0;
-  std::set<std::size_t> differing;
+  Worst<long double> worst(exact);
   std::size_t next = 0;
   for_each_result(wide.numbers(), document_, exact,
                   [&](std::size_t index, const std::string& name, bool is_state, const Claim<long double>& claim) {
     const Claim<double>& rounded = claims[next++];
-    const long double scale = claim.tensor == nullptr ? 1 : scale_of(*claim.tensor);
+    const long double scale = worst.scale(claim);
     const long double gap = claim.found - claim.expected;
     const double rounded_gap = rounded.found - rounded.expected;
-    long double ratio = 0;
+    long double ratio = 1;
     if (!std::isfinite(claim.found)) {
       if (std::isfinite(rounded.found) || !std::isfinite(claim.expected)) return;
-      ratio = 1;
     } else {
       // Rounding is another one in each precision, so that a gap that both agree on is none of it.
       if (std::abs(gap) <= 1e-12L * scale || !(std::abs(gap - rounded_gap) < 0.01L * std::abs(gap))) return;
-      ratio = scale > 0 ? std::abs(gap) / scale : 1;
+      if (scale > 0) ratio = std::abs(gap) / scale;
     }
-    differing.insert(index);
-    if (worst && ratio <= worst_ratio) return;
-    worst_ratio = ratio;
-    worst.emplace();
-    worst->name = name;
-    worst->is_state = is_state;
-    worst->rank = claim.rank;
-    worst->local_index = unflatten(exact.results[index].front().type.shape, claim.local);
-    if (claim.tensor != nullptr) {
-      worst->tensor = *claim.tensor;
-      worst->reference_index = unflatten(exact.reference.exit.by_name.at(*claim.tensor).type.shape, claim.flat);
-    }
-    worst->expected = rounded.expected;
-    worst->found = rounded.found;
+    worst.add(index, name, is_state, claim, rounded.expected, rounded.found, ratio);
   });
-  if (!worst) return std::nullopt;
-  worst->values = values;
-  worst->differing = static_cast<std::int64_t>(differing.size());
-  return worst;
+  return worst.take(values);
 }
 
 }  // namespace
@@ -324,7 +384,8 @@ SearchResult find_counterexample(const ir::Document& document, const SearchLimit
     const ir::Document core = in_core_ops(document);
     const std::int64_t work = estimated_work(core);
     if (work > limits.step_work) {
-      result.reason = "the plan is too large to be executed here";
+      result.too_large = true;
+      result.reason = "the plan is too large to be executed";
       return result;
     }
     std::int64_t runs = std::max<std::int64_t>(4, limits.total_work / std::max<std::int64_t>(work, 1));
@@ -341,7 +402,7 @@ SearchResult find_counterexample(const ir::Document& document, const SearchLimit
     FloatSearch search(core, std::min<std::int64_t>(runs, 600), limits.cancel);
     for (int trial = 0; trial < kFloatTrials && !result.counterexample; ++trial) {
       std::optional<Counterexample> found = search.try_values(readable(core.reference, limits.nonnegative, trial), is_sparse(trial));
-      if (found) result.counterexample = search.minimise(std::move(*found), is_sparse(trial));
+      if (found) result.counterexample = search.minimise(*found, core.reference, is_sparse(trial));
     }
     if (!result.counterexample && !result.differs_in_field)
       result.reason = "executed on random inputs, the plan computes what its reference computes";

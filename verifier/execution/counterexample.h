@@ -44,6 +44,7 @@ struct SearchResult {
   // Without one: why. "too large", "differs in the field and in no float run: a missing law", "no difference found", or
   // what cannot be executed.
   std::string reason;
+  bool too_large = false;
   bool differs_in_field = false;
   int field_runs = 0;  // on inputs for which the reference is defined
 };

@@ -307,33 +307,30 @@ auto Kernels<Numbers>::einsum() const -> Dense {
     }
   }
   const auto kept = static_cast<std::ptrdiff_t>(spec->result.size());
+  // Of each operand: the positions that one element of the result sums over, against the first of them.
   const ir::Shape summed(extents.begin() + kept, extents.end());
+  std::vector<Integers> steps(operands_.size());
+  for (std::size_t k = 0; k < operands_.size(); ++k)
+    walk<1>(summed, {0}, {Integers(strides[k].begin() + kept, strides[k].end())},
+            [&](const auto& p) { steps[k].push_back(p[0]); });
+  const std::size_t terms = steps.empty() ? 0 : steps[0].size();
   Dense result{result_, {}};
-  std::vector<Integers> inner;
-  for (const Integers& s : strides) inner.emplace_back(s.begin() + kept, s.end());
-  const auto sum_over = [&](std::vector<std::int64_t> position) {
-    Number total = numbers_.from(std::int64_t{0});
-    Integers index(summed.size(), 0);
-    for (std::int64_t left = ir::element_count(summed); left > 0; --left) {
-      Number product = x(0).data[at(position[0])];
-      for (std::size_t k = 1; k < operands_.size(); ++k) product = numbers_.mul(product, x(k).data[at(position[k])]);
-      total = numbers_.add(total, product);
-      for (std::size_t d = summed.size(); d-- > 0;) {
-        const bool carry = ++index[d] == summed[d];
-        for (std::size_t k = 0; k < position.size(); ++k)
-          position[k] += carry ? -(summed[d] - 1) * inner[k][d] : inner[k][d];
-        if (!carry) break;
-        index[d] = 0;
-      }
-    }
-    return numbers_.contracted(total);
-  };
+  result.data.reserve(at(ir::element_count(result_.shape)));
   Integers index(at(kept), 0);
+  std::vector<const Number*> first(operands_.size());
   for (std::int64_t left = ir::element_count(result_.shape); left > 0; --left) {
-    std::vector<std::int64_t> position(operands_.size(), 0);
-    for (std::size_t k = 0; k < position.size(); ++k)
-      for (std::size_t d = 0; d < index.size(); ++d) position[k] += index[d] * strides[k][d];
-    result.data.push_back(sum_over(std::move(position)));
+    for (std::size_t k = 0; k < first.size(); ++k) {
+      std::int64_t position = 0;
+      for (std::size_t d = 0; d < index.size(); ++d) position += index[d] * strides[k][d];
+      first[k] = x(k).data.data() + position;
+    }
+    Number total = numbers_.from(std::int64_t{0});
+    for (std::size_t n = 0; n < terms; ++n) {
+      Number product = first[0][steps[0][n]];
+      for (std::size_t k = 1; k < first.size(); ++k) product = numbers_.mul(product, first[k][steps[k][n]]);
+      total = numbers_.add(total, product);
+    }
+    result.data.push_back(numbers_.contracted(total));
     for (std::size_t d = index.size(); d-- > 0;) {
       if (++index[d] < result_.shape[d]) break;
       index[d] = 0;

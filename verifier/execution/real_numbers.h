@@ -40,7 +40,7 @@ class RealNumbers {
 
   F apply(ir::OpCode function, F x) const {
     switch (function) {
-      case ir::OpCode::exp: return std::exp(x);
+      case ir::OpCode::exp: return exponential(x);
       case ir::OpCode::log: return std::log(x);
       case ir::OpCode::sqrt: return std::sqrt(x);
       case ir::OpCode::rsqrt: return F{1} / std::sqrt(x);
@@ -82,6 +82,12 @@ class RealNumbers {
   F not_less(F x, std::mt19937_64& random) const { return x + static_cast<F>(uniform(random, 0.0, 2.0)); }
 
  private:
+  // Of a number it is positive, so that a zero tells the masked scores.
+  static F exponential(F x) {
+    const F result = std::exp(x);
+    return result == 0 && std::isfinite(x) ? std::numeric_limits<F>::denorm_min() : result;
+  }
+
   bool zero_garbage_;
 };
 
