@@ -92,7 +92,7 @@ at::Tensor slice(const KernelCall& call) {
   const std::int64_t last = start + (size - 1) * stride;
   // LibTorch would clamp: a slice outside of its operand must be an error here.
   if (start < 0 || last >= x.size(dim)) {
-    throw ExecutionError("slice [" + std::to_string(start) + ", " + std::to_string(last) + "] leaves extent " +
+    throw OutOfBounds("slice [" + std::to_string(start) + ", " + std::to_string(last) + "] leaves extent " +
                          std::to_string(x.size(dim)));
   }
   return x.slice(dim, start, last + 1, stride);
@@ -125,7 +125,7 @@ void check_range(const at::Tensor& ids, std::int64_t extent) {
   const auto low = ids.min().item<std::int64_t>();
   const auto high = ids.max().item<std::int64_t>();
   if (low < 0 || high >= extent) {
-    throw ExecutionError("index " + std::to_string(low < 0 ? low : high) + " is outside of extent " +
+    throw OutOfBounds("index " + std::to_string(low < 0 ? low : high) + " is outside of extent " +
                          std::to_string(extent));
   }
 }

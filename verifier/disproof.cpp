@@ -27,13 +27,15 @@ Counterexample described(const ir::Document& document, const execution::Countere
       result.inputs.push_back({name, ir::to_string(tensor.type), tensor.data});
     }
   }
-  result.subject = found.is_state ? "state `" + found.name + "` after the step" : "output `" + found.name + "`";
   result.rank = ir::describe_rank(document.plan.meshes.front(), found.rank);
+  result.differing = found.differing;
+  result.out_of_bounds = found.out_of_bounds;
+  if (!found.out_of_bounds.empty()) return result;
+  result.subject = found.is_state ? "state `" + found.name + "` after the step" : "output `" + found.name + "`";
   result.local_element = element(found.local_index);
   if (!found.tensor.empty()) result.reference_element = found.tensor + element(found.reference_index);
   result.expected = found.expected;
   result.found = found.found;
-  result.differing = found.differing;
   return result;
 }
 
@@ -60,6 +62,11 @@ std::vector<std::string> notes_on(const execution::Scaled& scaled) {
   return notes;
 }
 
+bool has_code(const Report& report, const char* code) {
+  return std::any_of(report.diagnostics.begin(), report.diagnostics.end(),
+                     [&](const ir::Diagnostic& d) { return d.code == code; });
+}
+
 // The proof and nothing else.
 VerifyOptions alone(const VerifyOptions& options) {
   VerifyOptions result = options;
@@ -80,8 +87,7 @@ execution::SearchLimits limits_of(const VerifyOptions& options, const Report& re
 void disprove(const ir::Document& document, const VerifyOptions& options, Report& report) {
   execution::SearchLimits limits = limits_of(options, report);
   // A root that the reference does not take is undefined for numbers that a field does not have.
-  limits.despite_the_field = std::any_of(report.diagnostics.begin(), report.diagnostics.end(),
-                                         [](const ir::Diagnostic& d) { return d.code == "SP0210"; });
+  limits.despite_the_field = has_code(report, "SP0210");
   execution::SearchResult result = execution::find_counterexample(document, limits);
   std::vector<std::string> sizes;
   const ir::Document* executed = &document;
@@ -89,12 +95,17 @@ void disprove(const ir::Document& document, const VerifyOptions& options, Report
   if (result.too_large) {
     scaled = execution::scale(document);
     sizes = notes_on(scaled);
-    limits.step_work = 150'000'000;
+    limits.step_work = 400'000'000;
     limits.total_work = 300'000'000;
     if (scaled.changed) {
       result = execution::find_counterexample(scaled.small, limits);
       executed = &scaled.small;
     }
+  }
+  // Scaling may move a start outside; the prover has to have its doubts as well.
+  if (result.counterexample && !result.counterexample->out_of_bounds.empty() && scaled.changed && !has_code(report, "SP0208")) {
+    result.counterexample.reset();
+    result.reason = "the scaled plan reads outside of a tensor, and the plan itself does not";
   }
   if (!result.counterexample) {
     report.no_counterexample = result.reason;

@@ -96,11 +96,15 @@ Json counterexample_json(const Counterexample& c) {
   Json inputs = Json::array();
   for (const Counterexample::Input& input : c.inputs)
     inputs.push_back({{"name", input.name}, {"type", input.type}, {"values", input.values}});
-  Json object = {{"inputs", std::move(inputs)}, {"zero_inputs", c.zero_inputs}, {"subject", c.subject}, {"rank", c.rank}};
+  Json object = {{"inputs", std::move(inputs)}, {"zero_inputs", c.zero_inputs}, {"rank", c.rank}};
+  add_text(object, "subject", c.subject);
+  add_text(object, "out_of_bounds", c.out_of_bounds);
   add_text(object, "local_element", c.local_element);
   add_text(object, "reference_element", c.reference_element);
-  object["expected"] = number_json(c.expected);
-  object["found"] = number_json(c.found);
+  if (c.out_of_bounds.empty()) {
+    object["expected"] = number_json(c.expected);
+    object["found"] = number_json(c.found);
+  }
   object["differing"] = c.differing;
   if (!c.sizes.empty()) object["sizes"] = c.sizes;
   return object;

@@ -63,6 +63,7 @@ struct Counterexample {
   double expected = 0;
   double found = 0;            // NaN or infinite: undefined
   std::int64_t differing = 0;  // outputs and states that differ on these inputs
+  std::string out_of_bounds;   // instead of a difference: what leaves its operand on `rank`, and how
   std::vector<std::string> sizes;  // in which the executed plan differs from the document: empty, as it is
 };
 

@@ -74,7 +74,11 @@ Run<typename Numbers::Number> run_both(const DenseDomain<Numbers>& domain, const
                                        const std::map<std::string, TensorOf<typename Numbers::Number>>& values,
                                        std::uint64_t seed, Observer on_reference = {}, Observer on_plan = {}) {
   Run<typename Numbers::Number> run;
-  run.reference = run_reference(domain, document.reference, values, std::move(on_reference));
+  try {
+    run.reference = run_reference(domain, document.reference, values, std::move(on_reference));
+  } catch (const OutOfBounds&) {
+    throw UselessInputs();
+  }
   std::mt19937_64 random(seed);  // summands and padding: the same in each domain of floats
   run.results = run_plan(domain, domain.numbers(), document.plan, run.reference.entry, random, std::move(on_plan));
   return run;
@@ -149,6 +153,12 @@ std::map<std::string, TensorOf<FieldNumber>> field_values(const FieldNumbers& nu
 
 enum class FieldRun { useless, equal, differs };
 
+// With indices outside of a tensor of the plan, which are exact in each domain, no floats are needed.
+struct PlanOutOfBounds {
+  Values values;
+  OutOfBounds error;
+};
+
 FieldRun run_field(const ir::Document& document, const std::set<std::string>& nonnegative, int trial) {
   const DenseDomain<FieldNumbers> domain(FieldNumbers(is_sparse(trial)));
   const FieldNumbers& numbers = domain.numbers();
@@ -169,6 +179,8 @@ FieldRun run_field(const ir::Document& document, const std::set<std::string>& no
     return differs ? FieldRun::differs : FieldRun::equal;
   } catch (const UselessInputs&) {
     return FieldRun::useless;
+  } catch (const OutOfBounds& error) {
+    throw PlanOutOfBounds{values, error};
   }
 }
 
@@ -185,7 +197,7 @@ Observer watch(const DenseDomain<RealNumbers<long double>>& domain, bool referen
         // An infinity that is none of a masked score is a division by zero.
         const bool undefined = std::isnan(x) || (std::isinf(x) && (x > 0 || may_divide));
         if (reference && undefined) throw UselessInputs();
-        if (instruction.op == ir::OpCode::exp && x != 0 && !(x < kLargest && x > 1 / kLargest)) throw UselessInputs();
+        if (instruction.op == ir::OpCode::exp && x != 0 && (x > kLargest || x < 1 / kLargest)) throw UselessInputs();
       }
     }
   };
@@ -193,8 +205,9 @@ Observer watch(const DenseDomain<RealNumbers<long double>>& domain, bool referen
 
 class FloatSearch {
  public:
-  FloatSearch(const ir::Document& document, std::int64_t runs, const std::atomic<bool>* cancel)
-      : document_(document), runs_left_(runs), cancel_(cancel) {}
+  FloatSearch(const ir::Document& document, const std::atomic<bool>* cancel) : document_(document), cancel_(cancel) {}
+
+  std::int64_t runs() const { return runs_; }
 
   // How a difference is told from rounding: by its size, or by a second run in long double, which also tells whether
   // the reference is defined.
@@ -202,8 +215,8 @@ class FloatSearch {
 
   // The difference on these inputs that is largest against its tensor, if there is one that is none of rounding.
   std::optional<Counterexample> try_values(const Values& values, bool sparse, Care care = Care::by_precision) {
-    if (runs_left_ <= 0 || (cancel_ != nullptr && cancel_->load())) return std::nullopt;
-    runs_left_ -= care == Care::by_size ? 1 : kSureRuns;
+    if (cancel_ != nullptr && cancel_->load()) return std::nullopt;
+    runs_ += care == Care::by_size ? 1 : kSureRuns;
     try {
       return care == Care::by_size ? coarse_difference(values, sparse) : difference(values, sparse);
     } catch (const UselessInputs&) {
@@ -213,7 +226,8 @@ class FloatSearch {
 
   // Sets as many of the inputs to zero, then to one, as the difference survives: states of one role together, then by
   // halves, with one run each and a last one for sure.
-  Counterexample minimise(Counterexample best, const ir::Reference& reference, bool sparse) {
+  Counterexample minimise(Counterexample best, const ir::Reference& reference, bool sparse, std::int64_t affordable) {
+    last_run_ = runs_ + affordable;
     std::map<std::string, std::vector<std::string>> by_role;
     std::vector<std::string> all;
     for (const auto& [name, tensor] : best.values) all.push_back(name);
@@ -223,14 +237,12 @@ class FloatSearch {
       for (const auto& [role, names] : by_role)
         if (std::optional<Counterexample> found = with(best, names, value, sparse, Care::by_precision)) best = std::move(*found);
     Counterexample smaller = best;
-    runs_left_ -= kSureRuns;
     for (const double value : {0.0, 1.0}) {
       std::vector<std::string> rest;
       for (const std::string& name : all)
         if (!constant(smaller.values.at(name), 0.0)) rest.push_back(name);
       simplify(smaller, rest, value, sparse);
     }
-    runs_left_ = std::max<std::int64_t>(runs_left_, 0) + kSureRuns;
     const std::optional<Counterexample> sure = try_values(smaller.values, sparse);
     return sure ? *sure : best;
   }
@@ -253,12 +265,12 @@ class FloatSearch {
       std::fill(tensor.data.begin(), tensor.data.end(), value);
       changes = true;
     }
-    return changes ? try_values(simpler, sparse, care) : std::nullopt;
+    return changes && runs_ < last_run_ ? try_values(simpler, sparse, care) : std::nullopt;
   }
 
   // All names at once if that works, else each half by itself.
   void simplify(Counterexample& best, std::span<const std::string> names, double value, bool sparse) {
-    if (names.empty() || runs_left_ <= 0) return;
+    if (names.empty() || runs_ >= last_run_) return;
     if (std::optional<Counterexample> found = with(best, names, value, sparse, Care::by_size)) {
       best = std::move(*found);
       return;
@@ -272,7 +284,7 @@ class FloatSearch {
   std::optional<Counterexample> coarse_difference(const Values& values, bool sparse);
 
   const ir::Document& document_;
-  std::int64_t runs_left_;
+  std::int64_t runs_ = 0, last_run_ = 0;  // both counted in runs of one precision
   const std::atomic<bool>* cancel_;
 };
 
@@ -388,8 +400,7 @@ SearchResult find_counterexample(const ir::Document& document, const SearchLimit
       result.reason = "the plan is too large to be executed";
       return result;
     }
-    std::int64_t runs = std::max<std::int64_t>(4, limits.total_work / std::max<std::int64_t>(work, 1));
-    for (int trial = 0; trial < kFieldTrials && !result.differs_in_field; ++trial, --runs) {
+    for (int trial = 0; trial < kFieldTrials && !result.differs_in_field; ++trial) {
       if (trial > 0 && trial * work > limits.total_work) break;
       const FieldRun run = run_field(core, limits.nonnegative, trial);
       result.differs_in_field = run == FieldRun::differs;
@@ -399,16 +410,25 @@ SearchResult find_counterexample(const ir::Document& document, const SearchLimit
       result.reason = "executed on random inputs, the plan computes what its reference computes";
       return result;
     }
-    FloatSearch search(core, std::min<std::int64_t>(runs, 600), limits.cancel);
+    FloatSearch search(core, limits.cancel);
     for (int trial = 0; trial < kFloatTrials && !result.counterexample; ++trial) {
+      if (trial >= 6 && search.runs() * work > 4 * limits.total_work) break;
       std::optional<Counterexample> found = search.try_values(readable(core.reference, limits.nonnegative, trial), is_sparse(trial));
-      if (found) result.counterexample = search.minimise(*found, core.reference, is_sparse(trial));
+      if (!found) continue;
+      const std::int64_t affordable = std::clamp<std::int64_t>(limits.total_work / std::max<std::int64_t>(work, 1), 4, 600);
+      result.counterexample = search.minimise(std::move(*found), core.reference, is_sparse(trial), affordable);
     }
     if (!result.counterexample && !result.differs_in_field)
       result.reason = "executed on random inputs, the plan computes what its reference computes";
     else if (!result.counterexample)
       result.reason = "plan and reference differ in a prime field and in no run with floats: a law of the reals that the "
                       "field lacks, or a difference too small to see";
+  } catch (PlanOutOfBounds& found) {
+    result.counterexample.emplace();
+    result.counterexample->values = std::move(found.values);
+    result.counterexample->rank = found.error.rank();
+    result.counterexample->out_of_bounds = found.error.what();
+    result.counterexample->differing = 1;
   } catch (const ExecutionError& error) {
     result.reason = std::string("the document cannot be executed: ") + error.what();
   }

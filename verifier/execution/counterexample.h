@@ -29,6 +29,8 @@ struct Counterexample {
   double expected = 0;
   double found = 0;  // NaN: undefined
   std::int64_t differing = 0;  // outputs and states with a difference
+  // Instead of all that from `name` on: the instruction that leaves its operand on `rank`, and how.
+  std::string out_of_bounds;
 };
 
 struct SearchLimits {

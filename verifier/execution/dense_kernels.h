@@ -79,7 +79,7 @@ class Kernels {
   std::int64_t id(const Number& number, std::int64_t extent) const {
     const std::int64_t value = numbers_.to_integer(number);
     if (value < 0 || value >= extent) {
-      throw ExecutionError("index " + std::to_string(value) + " is outside of extent " + std::to_string(extent));
+      throw OutOfBounds("index " + std::to_string(value) + " is outside of extent " + std::to_string(extent));
     }
     return value;
   }
@@ -157,7 +157,7 @@ auto Kernels<Numbers>::slice() const -> Dense {
   const std::int64_t start = ir::evaluate(attributes_.template get<ir::CoordExpr>("start"), variables_);
   const std::int64_t last = start + (integer("size") - 1) * stride;
   if (start < 0 || last >= x().type.shape.at(at(dim))) {
-    throw ExecutionError("slice [" + std::to_string(start) + ", " + std::to_string(last) + "] leaves extent " +
+    throw OutOfBounds("slice [" + std::to_string(start) + ", " + std::to_string(last) + "] leaves extent " +
                          std::to_string(x().type.shape[at(dim)]));
   }
   Integers strides = row_major_strides(x().type.shape);

@@ -12,6 +12,8 @@ std::vector<Array> execute_instruction(const Domain& domain, const ir::Program& 
   std::vector<Array> results;
   try {
     results = domain.compute(program, instruction, operands, variables);
+  } catch (const OutOfBounds& error) {
+    throw OutOfBounds(std::string(error.what()) + ", in " + ir::describe(program, instruction));
   } catch (const std::exception& error) {
     // LibTorch's own errors carry a C++ backtrace after the first line; it says nothing about the plan.
     const std::string message = error.what();

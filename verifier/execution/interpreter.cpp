@@ -99,7 +99,12 @@ void Interpreter::run_single_rank(const ir::Instruction& instruction) {
     for (const ir::ValueId input : instruction.inputs) {
       operands.push_back(read(input, instruction)[static_cast<std::size_t>(rank)]);
     }
-    std::vector<Array> one_rank = execute_instruction(domain_, program_, instruction, operands, variables);
+    std::vector<Array> one_rank;
+    try {
+      one_rank = execute_instruction(domain_, program_, instruction, operands, variables);
+    } catch (const OutOfBounds& error) {
+      throw OutOfBounds(error.what(), rank);
+    }
     for (std::size_t i = 0; i < results.size(); ++i) results[i].push_back(std::move(one_rank[i]));
   }
   for (std::size_t i = 0; i < results.size(); ++i) slot(instruction.outputs[i]) = std::move(results[i]);

@@ -18,6 +18,16 @@ class ExecutionError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// An instruction reads or writes an element that its operand does not have.
+class OutOfBounds : public ExecutionError {
+ public:
+  explicit OutOfBounds(const std::string& message, std::int64_t rank = 0) : ExecutionError(message), rank_(rank) {}
+  std::int64_t rank() const { return rank_; }
+
+ private:
+  std::int64_t rank_;
+};
+
 // Elements in row-major order. All element types travel as the number of the domain (execution/number.h): floats in the
 // precision of T, integers and booleans exactly (double: up to 2^53, far beyond what small shapes need).
 template <typename T>

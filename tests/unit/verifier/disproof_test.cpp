@@ -122,6 +122,30 @@ TEST(Disproof, LargeExponentsDoNotCount) {
   EXPECT_NE(report.verdict, Verdict::not_equivalent);
 }
 
+TEST(Disproof, ReadingOutsideOfATensor) {
+  const std::string whole = R"({"out": "s", "op": "slice", "in": "w", "dim": 0, "start": 0, "size": 1}, {"out": "f1", "op": "reshape", "in": "s", "shape": []}, {"out": "b", "op": "broadcast", "in": "f1", "shape": [2], "dims": []}, {"out": "w2", "op": "mul", "in": ["w", "b"]})";
+  std::string shifted = whole;
+  shifted.replace(shifted.find("\"start\": 0"), 10, "\"start\": \"2*dp\"");
+  EXPECT_EQ(judge(whole, whole).verdict, Verdict::equivalent);
+  const Report report = judge(whole, shifted);
+  ASSERT_EQ(report.verdict, Verdict::not_equivalent);
+  EXPECT_EQ(report.counterexample->rank, "rank 1 (dp=1)");
+  EXPECT_NE(report.counterexample->out_of_bounds.find("slice [2, 2] leaves extent 2"), std::string::npos);
+}
+
+TEST(Disproof, RowsThatAreMaskedWhole) {
+  // exp(x - max) of a row of minus infinity is undefined, and so is what the plan makes of it.
+  const auto masked = [](const char* direction) {
+    return std::string(R"({"out": "i", "op": "iota", "dim": 0, "type": "i32[2]"}, {"out": "zero", "op": "constant", "value": 0, "type": "i32[2]"},
+      {"out": "c", "op": "compare", "in": ["i", "zero"], "direction": ")") + direction + R"("},
+      {"out": "low", "op": "constant", "negative_infinity": true, "type": "f32[2]"}, {"out": "m", "op": "select", "in": ["c", "w", "low"]},
+      {"out": "top", "op": "reduce_max", "in": "m", "dims": [0]}, {"out": "t", "op": "broadcast", "in": "top", "shape": [2], "dims": []},
+      {"out": "d", "op": "sub", "in": ["m", "t"]}, {"out": "w2", "op": "exp", "in": "d"})";
+  };
+  EXPECT_EQ(judge(masked("ge"), masked("ge")).verdict, Verdict::equivalent);
+  EXPECT_EQ(judge(masked("ge"), masked("lt")).verdict, Verdict::not_equivalent);
+}
+
 TEST(Disproof, IsPrinted) {
   const Report report = judge(reference_with(unary("neg")), plan_with(unary("abs")));
   std::ostringstream out;
