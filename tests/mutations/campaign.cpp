@@ -153,6 +153,7 @@ std::optional<Outcome> run(const Job& job, const CampaignOptions& options) {
   verify_options.timeout_seconds = options.timeout_seconds;
   verify_options.suggest_fixes = options.fixes;
   verify_options.max_defects = options.max_defects;
+  verify_options.find_counterexample = options.disprove;
   const verifier::Report report = verifier::verify(document, verify_options);
   outcome.verdict = report.verdict;
   outcome.seconds = report.statistics.seconds;

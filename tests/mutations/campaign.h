@@ -17,6 +17,7 @@ struct CampaignOptions {
   std::string plan = "*";     // glob
   bool check_all = false;     // numeric parity of every mutant, not only of proved ones (needs the runtime)
   bool fixes = false;         // look for repairs as well: slow
+  bool disprove = false;      // look for counterexamples as well: slow
   int max_defects = 2;
   double timeout_seconds = 10;   // of one verification
   std::function<void(const struct Outcome&)> done;  // called after each, one at a time

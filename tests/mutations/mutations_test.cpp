@@ -1,6 +1,8 @@
 // None of the faults may be proved. Options after the usual ones of GoogleTest:
-//   --sites=N  --seconds=N  --kind=GLOB  --plan=GLOB  --all-parity  --fixes  --keep=FOLDER  --keep-all  --list
+//   --sites=N  --seconds=N  --kind=GLOB  --plan=GLOB  --all-parity  --fixes  --disprove  --every=N  --keep=FOLDER  --keep-all  --list
 #include <gtest/gtest.h>
+
+#include <algorithm>
 
 #include <iostream>
 #include <set>
@@ -12,6 +14,7 @@ namespace shardproof::mutations {
 namespace {
 
 CampaignOptions options;
+std::size_t every = 1;  // take each n-th kind only
 
 const char* parity_name(Outcome::Parity parity) {
   switch (parity) {
@@ -50,9 +53,18 @@ TEST(Mutations, NoneIsProved) {
     if (report.verdict == verifier::Verdict::equivalent) plans.push_back(std::move(plan));
   }
   ASSERT_FALSE(plans.empty());
-  const Kinds kinds = all_kinds();
+  const Kinds all = all_kinds();
+  Kinds kinds;
+  for (std::size_t i = 0; i < all.size(); i += every) kinds.push_back(all[i]);
   const std::vector<Outcome> outcomes = run_campaign(plans, kinds, options);
   std::cout << table(outcomes) << "blamed at the fault or one instruction on: " << blamed_share(outcomes) << '\n';
+  if (options.disprove) {
+    const auto unknown = std::count_if(outcomes.begin(), outcomes.end(), [](const Outcome& o) {
+      return o.verdict == verifier::Verdict::unknown && o.kind != "clip_always";  // shows below a norm of one only
+    });
+    std::cout << "without a counterexample: " << unknown << " of " << outcomes.size() << '\n';
+    EXPECT_LE(static_cast<double>(unknown), 0.01 * static_cast<double>(outcomes.size()));
+  }
   std::set<std::string> tried;
   for (const Outcome& o : outcomes) {
     const bool proved = o.verdict == verifier::Verdict::equivalent;
@@ -66,7 +78,7 @@ TEST(Mutations, NoneIsProved) {
   }
   std::set<std::string> names;
   for (const Kind& kind : kinds) EXPECT_TRUE(names.insert(kind.name).second) << kind.name;
-  if (options.kind == "*" && options.plan == "*") {
+  if (options.kind == "*" && options.plan == "*" && every == 1) {
     EXPECT_GE(tried.size(), 60U);
     // What the diagnosis reaches (README.md); a change that lowers it should say why.
     EXPECT_GE(blamed_share(outcomes), 0.9);
@@ -97,6 +109,10 @@ int main(int argc, char** argv) {
       options.keep = value;
     } else if (argument == "--keep-all") {
       options.keep_all = true;
+    } else if (argument == "--disprove") {
+      options.disprove = true;
+    } else if (argument.starts_with("--every=")) {
+      shardproof::mutations::every = std::max(1UL, std::stoul(value));
     } else if (argument == "--fixes") {
       options.fixes = true;
     } else if (argument == "--all-parity") {
