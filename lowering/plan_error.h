@@ -11,9 +11,9 @@ namespace shardproof::lowering {
 // sequence does not fit the degrees, SP0033 not supported yet, SP0034 the reference is of another model or batch.
 class PlanError : public std::runtime_error {
  public:
-  PlanError(std::string error_code, std::string message, std::string expected_text, std::string found_text,
+  PlanError(std::string error_code, const std::string& message, std::string expected_text, std::string found_text,
             std::string fix_text, std::string setting_name = {})
-      : std::runtime_error(std::move(message)),
+      : std::runtime_error(message),
         code(std::move(error_code)),
         expected(std::move(expected_text)),
         found(std::move(found_text)),

@@ -80,9 +80,9 @@ IndexId TermPool::assume_digits(IndexId e, const std::vector<TermId>& guards, in
         const IndexId digit = kind == AtomKind::floor_div ? index_div(number, c) : index_mod(number, c);
         const IndexNode& found = index(digit);
         // k * digit leaves e only if all of it is there.
-        const bool whole = !found.terms.empty() && std::all_of(found.terms.begin(), found.terms.end(), [&](const LinearTerm& t) {
+        const bool whole = !found.terms.empty() && std::all_of(found.terms.begin(), found.terms.end(), [&, factor = k](const LinearTerm& t) {
           const auto it = std::find_if(n.terms.begin(), n.terms.end(), [&](const LinearTerm& u) { return u.first == t.first; });
-          return it != n.terms.end() && it->second == ir::checked_mul(k, t.second);
+          return it != n.terms.end() && it->second == ir::checked_mul(factor, t.second);
         });
         if (!whole) continue;
         const IndexId value = kind == AtomKind::floor_div ? index_constant(q) : index_scale(number, 1, -ir::checked_mul(c, q));

@@ -194,8 +194,8 @@ std::vector<Repair> Reconstruction::at(const Place& place) {
 Reconstruction::Key Reconstruction::companions(const Key& own) const {
   Key together;
   std::vector<solvers::TensorId> open;
-  for (const auto& [result, parts] : missing_)
-    if (std::any_of(own.begin(), own.end(), [&](solvers::TensorId t) { return parts.count(t) != 0; })) open.push_back(result);
+  for (const auto& entry : missing_)
+    if (std::any_of(own.begin(), own.end(), [&](solvers::TensorId t) { return entry.second.count(t) != 0; })) open.push_back(entry.first);
   for (int level = 0; level < kMaxLevels && !open.empty(); ++level) {
     std::vector<solvers::TensorId> deeper;
     for (const solvers::TensorId result : open)
