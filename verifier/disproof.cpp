@@ -128,7 +128,7 @@ void cross_check(const ir::Document& document, const VerifyOptions& options, Rep
   execution::SearchResult result = execution::find_counterexample(document, limits);
   execution::Scaled scaled;
   // Scaling takes a tenth of the proof's time, and the run of a long program as much as the proof.
-  constexpr std::int64_t most_instructions = 15'000;
+  constexpr std::int64_t most_instructions = 25'000;
   const std::int64_t instructions = report.statistics.reference_instructions + report.statistics.plan_instructions;
   if (result.too_large && instructions < most_instructions) {
     scaled = execution::scale(document);

@@ -9,6 +9,7 @@
 #include "ir/validate.h"
 #include "verifier/diagnose.h"
 #include "verifier/disproof.h"
+#include "verifier/precision_audit.h"
 #include "verifier/session.h"
 
 namespace shardproof::verifier {
@@ -98,6 +99,8 @@ Report verify(const ir::Document& document, const VerifyOptions& options) {
     // Under --assume-defined random inputs need not satisfy what is assumed.
     if (report.verdict == Verdict::equivalent && options.cross_check && !options.assume_defined)
       cross_check(document, options, report);
+    if (report.verdict != Verdict::invalid)
+      for (ir::Diagnostic& warning : audit_precision(document.plan)) report.diagnostics.push_back(std::move(warning));
     report.statistics.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     report.statistics.peak_bytes = peak_bytes();
     return report;

@@ -25,6 +25,7 @@ constexpr int kFieldTrials = 6;
 constexpr int kFloatTrials = 16;
 constexpr std::uint64_t kSeed = 7;  // of summands and padding: the same in each domain of floats
 bool is_sparse(int trial) { return trial % 2 == 1; }
+constexpr long double kAbsorbing = 1e12L;  // beside a number beyond it both precisions lose the same small ones
 constexpr long double kLargest = 1e130L;  // of an exponential: it and its inverse are far from the limits of floats
 
 // ---- work
@@ -197,6 +198,7 @@ Observer watch(const DenseDomain<RealNumbers<long double>>& domain, bool referen
         // An infinity that is none of a masked score is a division by zero.
         const bool undefined = std::isnan(x) || (std::isinf(x) && (x > 0 || may_divide));
         if (reference && undefined) throw UselessInputs();
+        if (std::isfinite(x) && std::abs(x) > kAbsorbing) throw UselessInputs();
         if (instruction.op == ir::OpCode::exp && x != 0 && (x > kLargest || x < 1 / kLargest)) throw UselessInputs();
       }
     }

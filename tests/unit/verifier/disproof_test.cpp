@@ -146,6 +146,14 @@ TEST(Disproof, RowsThatAreMaskedWhole) {
   EXPECT_EQ(judge(masked("ge"), masked("lt")).verdict, Verdict::not_equivalent);
 }
 
+TEST(Disproof, NumbersThatSwallowOthersDoNotCount) {
+  // (s + 1e30) - 1e30 = s, and 0 in floats.
+  const Report report = judge(reference_with(unary("neg")), plan_with(R"({"out": "k", "op": "constant", "type": "f32[]", "value": "1000000000000000000"},
+      {"out": "k2", "op": "mul", "in": ["k", "k"]}, {"out": "a", "op": "add", "in": ["s", "k2"]}, {"out": "d", "op": "sub", "in": ["k2", "a"]},
+      {"out": "f", "op": "max", "in": ["d", "d"]},)"));
+  EXPECT_NE(report.verdict, Verdict::not_equivalent);
+}
+
 TEST(Disproof, IsPrinted) {
   const Report report = judge(reference_with(unary("neg")), plan_with(unary("abs")));
   std::ostringstream out;
