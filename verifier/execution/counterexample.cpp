@@ -25,8 +25,7 @@ constexpr int kFieldTrials = 6;
 constexpr int kFloatTrials = 16;
 constexpr std::uint64_t kSeed = 7;  // of summands and padding: the same in each domain of floats
 bool is_sparse(int trial) { return trial % 2 == 1; }
-constexpr long double kAbsorbing = 1e12L;  // beside a number beyond it both precisions lose the same small ones
-constexpr long double kLargest = 1e130L;  // of an exponential: it and its inverse are far from the limits of floats
+constexpr long double kLargest = 1e4000L;  // of an exponential: beyond it, or below its inverse, long double gives up
 
 // ---- work
 
@@ -73,7 +72,7 @@ struct Run {
 template <typename Numbers>
 Run<typename Numbers::Number> run_both(const DenseDomain<Numbers>& domain, const ir::Document& document,
                                        const std::map<std::string, TensorOf<typename Numbers::Number>>& values,
-                                       std::uint64_t seed, Observer on_reference = {}, Observer on_plan = {}) {
+                                       std::uint64_t seed, LocalMaps& maps, Observer on_reference = {}, Observer on_plan = {}) {
   Run<typename Numbers::Number> run;
   try {
     run.reference = run_reference(domain, document.reference, values, std::move(on_reference));
@@ -81,19 +80,19 @@ Run<typename Numbers::Number> run_both(const DenseDomain<Numbers>& domain, const
     throw UselessInputs();
   }
   std::mt19937_64 random(seed);  // summands and padding: the same in each domain of floats
-  run.results = run_plan(domain, domain.numbers(), document.plan, run.reference.entry, random, std::move(on_plan));
+  run.results = run_plan(domain, domain.numbers(), document.plan, run.reference.entry, random, maps, std::move(on_plan));
   return run;
 }
 
 // visit(index of the result, name, is state, claim)
 template <typename Numbers, typename Visit>
 void for_each_result(const Numbers& numbers, const ir::Document& document,
-                     const Run<typename Numbers::Number>& run, const Visit& visit) {
+                     const Run<typename Numbers::Number>& run, LocalMaps& maps, const Visit& visit) {
   const ir::StageProgram& stage = only_stage(document.plan);
   std::size_t next = 0;
   const auto each = [&](const std::string& name, bool is_state, const ir::Binding& binding) {
     const std::size_t index = next++;
-    for_each_claim(numbers, document.plan, run.reference.exit, binding, run.results[index],
+    for_each_claim(numbers, document.plan, run.reference.exit, binding, run.results[index], maps,
                    [&](const auto& claim) { visit(index, name, is_state, claim); });
   };
   for (const ir::PlanOutput& output : stage.outputs) each(output.name, false, output.binding);
@@ -138,15 +137,25 @@ Values readable(const ir::Reference& reference, const std::set<std::string>& non
 
 // ---- the field
 
+// The float itself: an integer times a power of two.
+FieldNumber exact(const FieldNumbers& numbers, double x) {
+  int exponent = 0;
+  const auto mantissa = static_cast<std::int64_t>(std::ldexp(std::frexp(x, &exponent), 53));
+  return numbers.mul(numbers.from(mantissa), numbers.power(numbers.from(std::int64_t{2}), exponent - 53));
+}
+
+// With `random`, any number stands for a float that is no integer: no label, no mask, not small on purpose.
 std::map<std::string, TensorOf<FieldNumber>> field_values(const FieldNumbers& numbers, const Values& values,
-                                                          std::mt19937_64& random) {
+                                                          std::mt19937_64* random) {
   std::map<std::string, TensorOf<FieldNumber>> result;
   for (const auto& [name, tensor] : values) {
     TensorOf<FieldNumber>& field = result[name];
     field.type = tensor.type;
     for (const double x : tensor.data) {
-      const bool integer = x == std::floor(x);  // a label, a mask, or a number that is small on purpose
-      field.data.push_back(integer ? numbers.from(static_cast<std::int64_t>(x)) : numbers.any(random));
+      const bool integer = x == std::floor(x);
+      field.data.push_back(integer             ? numbers.from(static_cast<std::int64_t>(x))
+                           : random != nullptr ? numbers.any(*random)
+                                               : exact(numbers, x));
     }
   }
   return result;
@@ -160,21 +169,18 @@ struct PlanOutOfBounds {
   OutOfBounds error;
 };
 
-FieldRun run_field(const ir::Document& document, const std::set<std::string>& nonnegative, int trial) {
-  const DenseDomain<FieldNumbers> domain(FieldNumbers(is_sparse(trial)));
+FieldRun run_field(const ir::Document& document, LocalMaps& maps, const Values& values, bool sparse,
+                   std::mt19937_64* random) {
+  const DenseDomain<FieldNumbers> domain(FieldNumbers{sparse});
   const FieldNumbers& numbers = domain.numbers();
-  std::mt19937_64 random(static_cast<std::uint64_t>(trial) + 1);
-  // Any numbers, then small ones, among which sums vanish by chance.
-  const Values values = trial % 4 < 2 ? drawn(document.reference, nonnegative, trial)
-                                      : readable(document.reference, nonnegative, trial % 2);
   const Observer needs_definition = [&](const ir::Instruction&, ir::ValueId, const RankArrays& arrays) {
     for (const FieldNumber& x : domain.download(arrays.front(), ir::DType::f64).data)
       if (numbers.undefined(x)) throw UselessInputs();
   };
   try {
-    const auto run = run_both(domain, document, field_values(numbers, values, random), kSeed, needs_definition);
+    const auto run = run_both(domain, document, field_values(numbers, values, random), kSeed, maps, needs_definition);
     bool differs = false;
-    for_each_result(numbers, document, run, [&](std::size_t, const std::string&, bool, const Claim<FieldNumber>& claim) {
+    for_each_result(numbers, document, run, maps, [&](std::size_t, const std::string&, bool, const Claim<FieldNumber>& claim) {
       differs = differs || !(claim.expected == claim.found);
     });
     return differs ? FieldRun::differs : FieldRun::equal;
@@ -183,6 +189,14 @@ FieldRun run_field(const ir::Document& document, const std::set<std::string>& no
   } catch (const OutOfBounds& error) {
     throw PlanOutOfBounds{values, error};
   }
+}
+
+FieldRun run_field(const ir::Document& document, LocalMaps& maps, const std::set<std::string>& nonnegative, int trial) {
+  std::mt19937_64 random(static_cast<std::uint64_t>(trial) + 1);
+  // Any numbers, then small ones, among which sums vanish by chance.
+  const Values values = trial % 4 < 2 ? drawn(document.reference, nonnegative, trial)
+                                      : readable(document.reference, nonnegative, trial % 2);
+  return run_field(document, maps, values, is_sparse(trial), &random);
 }
 
 // ---- floats
@@ -198,7 +212,6 @@ Observer watch(const DenseDomain<RealNumbers<long double>>& domain, bool referen
         // An infinity that is none of a masked score is a division by zero.
         const bool undefined = std::isnan(x) || (std::isinf(x) && (x > 0 || may_divide));
         if (reference && undefined) throw UselessInputs();
-        if (std::isfinite(x) && std::abs(x) > kAbsorbing) throw UselessInputs();
         if (instruction.op == ir::OpCode::exp && x != 0 && (x > kLargest || x < 1 / kLargest)) throw UselessInputs();
       }
     }
@@ -207,7 +220,8 @@ Observer watch(const DenseDomain<RealNumbers<long double>>& domain, bool referen
 
 class FloatSearch {
  public:
-  FloatSearch(const ir::Document& document, const std::atomic<bool>* cancel) : document_(document), cancel_(cancel) {}
+  FloatSearch(const ir::Document& document, LocalMaps& maps, const std::atomic<bool>* cancel)
+      : document_(document), maps_(maps), cancel_(cancel) {}
 
   std::int64_t runs() const { return runs_; }
 
@@ -227,7 +241,7 @@ class FloatSearch {
   }
 
   // Sets as many of the inputs to zero, then to one, as the difference survives: states of one role together, then by
-  // halves, with one run each and a last one for sure.
+  // halves.
   Counterexample minimise(Counterexample best, const ir::Reference& reference, bool sparse, std::int64_t affordable) {
     last_run_ = runs_ + affordable;
     std::map<std::string, std::vector<std::string>> by_role;
@@ -238,15 +252,13 @@ class FloatSearch {
     for (const double value : {0.0, 1.0})
       for (const auto& [role, names] : by_role)
         if (std::optional<Counterexample> found = with(best, names, value, sparse, Care::by_precision)) best = std::move(*found);
+    // In one run each and a last one for sure; where that fails, sure of each step, which takes more of them.
     Counterexample smaller = best;
-    for (const double value : {0.0, 1.0}) {
-      std::vector<std::string> rest;
-      for (const std::string& name : all)
-        if (!constant(smaller.values.at(name), 0.0)) rest.push_back(name);
-      simplify(smaller, rest, value, sparse);
-    }
-    const std::optional<Counterexample> sure = try_values(smaller.values, sparse);
-    return sure ? *sure : best;
+    simplify_all(smaller, all, sparse, false);
+    if (std::optional<Counterexample> sure = try_values(smaller.values, sparse)) return std::move(*sure);
+    last_run_ += affordable / 2;
+    simplify_all(best, all, sparse, true);
+    return best;
   }
 
  private:
@@ -270,22 +282,36 @@ class FloatSearch {
     return changes && runs_ < last_run_ ? try_values(simpler, sparse, care) : std::nullopt;
   }
 
+  void simplify_all(Counterexample& best, const std::vector<std::string>& names, bool sparse, bool sure) {
+    for (const double value : {0.0, 1.0}) {
+      std::vector<std::string> rest;
+      for (const std::string& name : names)
+        if (!constant(best.values.at(name), 0.0)) rest.push_back(name);
+      simplify(best, rest, value, sparse, sure);
+    }
+  }
+
   // All names at once if that works, else each half by itself.
-  void simplify(Counterexample& best, std::span<const std::string> names, double value, bool sparse) {
+  void simplify(Counterexample& best, std::span<const std::string> names, double value, bool sparse,
+                bool sure) {
     if (names.empty() || runs_ >= last_run_) return;
-    if (std::optional<Counterexample> found = with(best, names, value, sparse, Care::by_size)) {
+    // The quick run first: most attempts fail.
+    std::optional<Counterexample> found = with(best, names, value, sparse, Care::by_size);
+    if (found && sure) found = with(best, names, value, sparse, Care::by_precision);
+    if (found) {
       best = std::move(*found);
       return;
     }
     if (names.size() == 1) return;
-    simplify(best, names.first(names.size() / 2), value, sparse);
-    simplify(best, names.subspan(names.size() / 2), value, sparse);
+    simplify(best, names.first(names.size() / 2), value, sparse, sure);
+    simplify(best, names.subspan(names.size() / 2), value, sparse, sure);
   }
 
   std::optional<Counterexample> difference(const Values& values, bool sparse);
   std::optional<Counterexample> coarse_difference(const Values& values, bool sparse);
 
   const ir::Document& document_;
+  LocalMaps& maps_;
   std::int64_t runs_ = 0, last_run_ = 0;  // both counted in runs of one precision
   const std::atomic<bool>* cancel_;
 };
@@ -338,9 +364,9 @@ class Worst {
 
 std::optional<Counterexample> FloatSearch::coarse_difference(const Values& values, bool sparse) {
   const DenseDomain<RealNumbers<double>> domain{RealNumbers<double>(sparse)};
-  const Run<double> run = run_both(domain, document_, values, kSeed);
+  const Run<double> run = run_both(domain, document_, values, kSeed, maps_);
   Worst<double> worst(run);
-  for_each_result(domain.numbers(), document_, run,
+  for_each_result(domain.numbers(), document_, run, maps_,
                   [&](std::size_t index, const std::string& name, bool is_state, const Claim<double>& claim) {
     if (!std::isfinite(claim.expected)) throw UselessInputs();
     const double scale = worst.scale(claim);
@@ -355,14 +381,14 @@ std::optional<Counterexample> FloatSearch::coarse_difference(const Values& value
 std::optional<Counterexample> FloatSearch::difference(const Values& values, bool sparse) {
   const DenseDomain<RealNumbers<double>> narrow{RealNumbers<double>(sparse)};
   const DenseDomain<RealNumbers<long double>> wide{RealNumbers<long double>(sparse)};
-  const auto exact = run_both(wide, document_, converted<long double>(values), kSeed, watch(wide, true), watch(wide, false));
-  const auto replay = run_both(narrow, document_, values, kSeed);
+  const auto exact = run_both(wide, document_, converted<long double>(values), kSeed, maps_, watch(wide, true), watch(wide, false));
+  const auto replay = run_both(narrow, document_, values, kSeed, maps_);
   std::vector<Claim<double>> claims;
-  for_each_result(narrow.numbers(), document_, replay,
+  for_each_result(narrow.numbers(), document_, replay, maps_,
                   [&](std::size_t, const std::string&, bool, const Claim<double>& claim) { claims.push_back(claim); });
   Worst<long double> worst(exact);
   std::size_t next = 0;
-  for_each_result(wide.numbers(), document_, exact,
+  for_each_result(wide.numbers(), document_, exact, maps_,
                   [&](std::size_t index, const std::string& name, bool is_state, const Claim<long double>& claim) {
     const Claim<double>& rounded = claims[next++];
     const long double scale = worst.scale(claim);
@@ -378,7 +404,11 @@ std::optional<Counterexample> FloatSearch::difference(const Values& values, bool
     }
     worst.add(index, name, is_state, claim, rounded.expected, rounded.found, ratio);
   });
-  return worst.take(values);
+  // Beside numbers like 1e30 both precisions lose the same digits; a field loses none.
+  std::optional<Counterexample> found = worst.take(values);
+  const bool defined = found && std::isfinite(found->found);
+  if (defined && run_field(document_, maps_, values, sparse, nullptr) == FieldRun::equal) return std::nullopt;
+  return found;
 }
 
 }  // namespace
@@ -402,9 +432,10 @@ SearchResult find_counterexample(const ir::Document& document, const SearchLimit
       result.reason = "the plan is too large to be executed";
       return result;
     }
+    LocalMaps maps;
     for (int trial = 0; trial < kFieldTrials && !result.differs_in_field; ++trial) {
       if (trial > 0 && trial * work > limits.total_work) break;
-      const FieldRun run = run_field(core, limits.nonnegative, trial);
+      const FieldRun run = run_field(core, maps, limits.nonnegative, trial);
       result.differs_in_field = run == FieldRun::differs;
       if (run != FieldRun::useless) ++result.field_runs;
     }
@@ -412,7 +443,7 @@ SearchResult find_counterexample(const ir::Document& document, const SearchLimit
       result.reason = "executed on random inputs, the plan computes what its reference computes";
       return result;
     }
-    FloatSearch search(core, limits.cancel);
+    FloatSearch search(core, maps, limits.cancel);
     for (int trial = 0; trial < kFloatTrials && !result.counterexample; ++trial) {
       if (trial >= 6 && search.runs() * work > 4 * limits.total_work) break;
       std::optional<Counterexample> found = search.try_values(readable(core.reference, limits.nonnegative, trial), is_sparse(trial));

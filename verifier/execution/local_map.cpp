@@ -279,6 +279,13 @@ std::vector<LocalMap> map_ranks(const ir::Plan& plan, const ReferenceNames& refe
   return maps;
 }
 
+const std::vector<LocalMap>& LocalMaps::of(const ir::Plan& plan, const ReferenceNames& reference,
+                                           const ir::Binding& binding, const ir::Shape& local_shape) {
+  const auto found = maps_.find(&binding);
+  if (found != maps_.end()) return found->second;
+  return maps_.emplace(&binding, map_ranks(plan, reference, binding, local_shape)).first->second;
+}
+
 Groups groups_along(const ir::Plan& plan, const ir::Placement& placement, const std::string& axis) {
   const ir::Mesh* mesh = plan.find_mesh(placement.mesh);
   if (mesh == nullptr) throw ExecutionError("placement on unknown mesh `" + placement.mesh + "`");

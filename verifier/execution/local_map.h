@@ -42,6 +42,17 @@ LocalMap map_local(const ir::Plan& plan, const ReferenceNames& reference, const 
 std::vector<LocalMap> map_ranks(const ir::Plan& plan, const ReferenceNames& reference, const ir::Binding& binding,
                                 const ir::Shape& local_shape);
 
+// What map_ranks says for the bindings of one plan, once each: a search runs a plan many times. Bindings are told apart by
+// their address.
+class LocalMaps {
+ public:
+  const std::vector<LocalMap>& of(const ir::Plan& plan, const ReferenceNames& reference, const ir::Binding& binding,
+                                  const ir::Shape& local_shape);
+
+ private:
+  std::map<const ir::Binding*, std::vector<LocalMap>> maps_;
+};
+
 // Groups of ranks along one axis of the placement's own mesh.
 Groups groups_along(const ir::Plan& plan, const ir::Placement& placement, const std::string& axis);
 

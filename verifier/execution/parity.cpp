@@ -131,7 +131,8 @@ ParityReport run_parity_against(const DomainOf<double>& domain, const ir::Docume
   entry.by_name = values_of(document, options);
   entry.by_role = names_by_role(document.reference);
   std::mt19937_64 random(options.seed ^ 0x5bd1e995U);
-  const std::vector<RankTensors> results = run_plan(domain, RealNumbers<double>(), document.plan, entry, random);
+  LocalMaps maps;
+  const std::vector<RankTensors> results = run_plan(domain, RealNumbers<double>(), document.plan, entry, random, maps);
   ParityReport report;
   std::map<std::string, std::vector<bool>> covered;
   const auto check = [&](ParityRow::Kind kind, const std::string& name, const ir::Binding& binding) {

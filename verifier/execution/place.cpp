@@ -11,7 +11,8 @@ namespace shardproof::execution {
 
 RankTensors place(const ir::Plan& plan, const ReferenceTensors& reference, const ir::Binding& binding,
                   const ir::TensorType& local_type, std::mt19937_64& random) {
-  return place(RealNumbers<double>(), plan, reference, binding, local_type, random);
+  LocalMaps maps;
+  return place(RealNumbers<double>(), plan, reference, binding, local_type, random, maps);
 }
 
 Comparison compare(const ir::Plan& plan, const ReferenceTensors& reference, const ir::Binding& binding,
@@ -25,7 +26,8 @@ Comparison compare(const ir::Plan& plan, const ReferenceTensors& reference, cons
     double& scale = scales[name];
     for (const double value : tensor.data) scale = std::max(scale, std::abs(value));
   }
-  for_each_claim(RealNumbers<double>(), plan, reference, binding, local, [&](const Claim<double>& claim) {
+  LocalMaps maps;
+  for_each_claim(RealNumbers<double>(), plan, reference, binding, local, maps, [&](const Claim<double>& claim) {
     double scale = 0.0;
     if (claim.tensor != nullptr) {
       scale = scales.at(*claim.tensor);

@@ -88,9 +88,9 @@ template <typename Numbers>
 RankTensorsOf<typename Numbers::Number> place(const Numbers& numbers, const ir::Plan& plan,
                                               const ReferenceTensorsOf<typename Numbers::Number>& reference,
                                               const ir::Binding& binding, const ir::TensorType& local_type,
-                                              std::mt19937_64& random) {
+                                              std::mt19937_64& random, LocalMaps& known) {
   using Number = typename Numbers::Number;
-  const std::vector<LocalMap> maps = map_ranks(plan, reference.names(), binding, local_type.shape);
+  const std::vector<LocalMap>& maps = known.of(plan, reference.names(), binding, local_type.shape);
   const Number zero = numbers.from(std::int64_t{0});
   RankTensorsOf<Number> local;
   for (const LocalMap& map : maps) {
@@ -141,9 +141,9 @@ struct Claim {
 template <typename Numbers, typename Visit>
 void for_each_claim(const Numbers& numbers, const ir::Plan& plan,
                     const ReferenceTensorsOf<typename Numbers::Number>& reference, const ir::Binding& binding,
-                    const RankTensorsOf<typename Numbers::Number>& local, const Visit& visit) {
+                    const RankTensorsOf<typename Numbers::Number>& local, LocalMaps& known, const Visit& visit) {
   using Number = typename Numbers::Number;
-  const std::vector<LocalMap> maps = map_ranks(plan, reference.names(), binding, local.front().type.shape);
+  const std::vector<LocalMap>& maps = known.of(plan, reference.names(), binding, local.front().type.shape);
   RankTensorsOf<Number> reduced = local;
   for (const ir::PartialAxis& axis : binding.placement.partial) {
     for (const std::vector<std::int64_t>& group : groups_along(plan, binding.placement, axis.axis)) {

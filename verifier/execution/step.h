@@ -63,13 +63,13 @@ ReferenceRunOf<T> run_reference(const DomainOf<T>& domain, const ir::Reference& 
 template <typename Numbers>
 std::vector<RankTensorsOf<typename Numbers::Number>> run_plan(
     const DomainOf<typename Numbers::Number>& domain, const Numbers& numbers, const ir::Plan& plan,
-    const ReferenceTensorsOf<typename Numbers::Number>& entry, std::mt19937_64& random, Observer observe = {}) {
+    const ReferenceTensorsOf<typename Numbers::Number>& entry, std::mt19937_64& random, LocalMaps& maps, Observer observe = {}) {
   const ir::StageProgram& stage = only_stage(plan);
   std::map<ir::ValueId, RankTensorsOf<typename Numbers::Number>> inputs;
   const auto give = [&](ir::ValueId id, const ir::Binding& binding) {
     const ir::Value& value = stage.program.value(id);
     try {
-      inputs[id] = place(numbers, plan, entry, binding, value.type, random);
+      inputs[id] = place(numbers, plan, entry, binding, value.type, random, maps);
     } catch (const ExecutionError& error) {
       throw ExecutionError("%" + value.name + ": " + error.what());
     }
