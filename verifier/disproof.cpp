@@ -96,7 +96,7 @@ void disprove(const ir::Document& document, const VerifyOptions& options, Report
     scaled = execution::scale(document);
     sizes = notes_on(scaled);
     limits.step_work = 400'000'000;
-    limits.total_work = 600'000'000;
+    limits.total_work = 700'000'000;
     if (scaled.changed) {
       result = execution::find_counterexample(scaled.small, limits);
       executed = &scaled.small;

@@ -240,24 +240,27 @@ class FloatSearch {
     }
   }
 
-  // Sets as many of the inputs to zero, then to one, as the difference survives: states of one role together, then by
-  // halves.
+  // Sets as many of the inputs to zero, then to one, as the difference survives: optimizer states of one role together,
+  // then halves of what is left.
   Counterexample minimise(Counterexample best, const ir::Reference& reference, bool sparse, std::int64_t affordable) {
-    last_run_ = runs_ + affordable;
     std::map<std::string, std::vector<std::string>> by_role;
-    std::vector<std::string> all;
-    for (const auto& [name, tensor] : best.values) all.push_back(name);
     for (const ir::ReferenceState& state : reference.state)
-      if (!state.role.empty()) by_role[state.role].push_back(state.name);
-    for (const double value : {0.0, 1.0})
-      for (const auto& [role, names] : by_role)
-        if (std::optional<Counterexample> found = with(best, names, value, sparse, Care::by_precision)) best = std::move(*found);
+      if (!state.role.empty() && state.role != "param") by_role[state.role].push_back(state.name);
     // In one run each and a last one for sure; where that fails, sure of each step, which takes more of them.
-    Counterexample smaller = best;
-    simplify_all(smaller, all, sparse, false);
-    if (std::optional<Counterexample> sure = try_values(smaller.values, sparse)) return std::move(*sure);
-    last_run_ += affordable / 2;
-    simplify_all(best, all, sparse, true);
+    for (const Care care : {Care::by_size, Care::by_precision}) {
+      Counterexample smaller = best;
+      last_run_ = runs_ + affordable;
+      for (const auto& [role, names] : by_role)
+        if (std::optional<Counterexample> found = with(smaller, names, 0.0, sparse, care)) smaller = std::move(*found);
+      for (const double value : {0.0, 1.0}) {
+        std::vector<std::string> rest;
+        for (const auto& [name, tensor] : smaller.values)
+          if (!constant(tensor, 0.0)) rest.push_back(name);
+        simplify(smaller, rest, value, sparse, care);
+      }
+      if (care == Care::by_precision) return smaller;
+      if (std::optional<Counterexample> sure = try_values(smaller.values, sparse)) return std::move(*sure);
+    }
     return best;
   }
 
@@ -282,29 +285,20 @@ class FloatSearch {
     return changes && runs_ < last_run_ ? try_values(simpler, sparse, care) : std::nullopt;
   }
 
-  void simplify_all(Counterexample& best, const std::vector<std::string>& names, bool sparse, bool sure) {
-    for (const double value : {0.0, 1.0}) {
-      std::vector<std::string> rest;
-      for (const std::string& name : names)
-        if (!constant(best.values.at(name), 0.0)) rest.push_back(name);
-      simplify(best, rest, value, sparse, sure);
-    }
-  }
-
   // All names at once if that works, else each half by itself.
   void simplify(Counterexample& best, std::span<const std::string> names, double value, bool sparse,
-                bool sure) {
+                Care care) {
     if (names.empty() || runs_ >= last_run_) return;
     // The quick run first: most attempts fail.
     std::optional<Counterexample> found = with(best, names, value, sparse, Care::by_size);
-    if (found && sure) found = with(best, names, value, sparse, Care::by_precision);
+    if (found && care == Care::by_precision) found = with(best, names, value, sparse, Care::by_precision);
     if (found) {
       best = std::move(*found);
       return;
     }
     if (names.size() == 1) return;
-    simplify(best, names.first(names.size() / 2), value, sparse, sure);
-    simplify(best, names.subspan(names.size() / 2), value, sparse, sure);
+    simplify(best, names.first(names.size() / 2), value, sparse, care);
+    simplify(best, names.subspan(names.size() / 2), value, sparse, care);
   }
 
   std::optional<Counterexample> difference(const Values& values, bool sparse);
