@@ -173,7 +173,9 @@ void Sizes::tie_like_pieces() {
     borders[find(whole)].insert({begin, end});
   }
   std::map<std::int64_t, std::vector<Node>> known;  // of each size, those that differ
-  for (const auto& [whole, at] : borders) {
+  for (const auto& entry : borders) {
+    const Node whole = entry.first;
+    const std::set<std::int64_t>& at = entry.second;
     std::vector<Node>& others = known[full(whole)];
     const auto like = std::find_if(others.begin(), others.end(), [&](Node other) {
       const std::set<std::int64_t>& there = borders.at(other);
