@@ -1,6 +1,7 @@
 #include "verifier/disproof.h"
 
 #include <algorithm>
+#include <chrono>
 #include <sstream>
 
 #include "ir/check.h"
@@ -77,7 +78,12 @@ VerifyOptions alone(const VerifyOptions& options) {
 
 execution::SearchLimits limits_of(const VerifyOptions& options, const Report& report) {
   execution::SearchLimits limits;
-  limits.cancel = options.cancel;
+  const auto start = std::chrono::steady_clock::now();
+  limits.stop = [&options, start] {
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+    return (options.cancel != nullptr && options.cancel->load()) ||
+           (options.timeout_seconds > 0 && spent.count() > options.timeout_seconds);
+  };
   limits.nonnegative = {report.nonnegative_states.begin(), report.nonnegative_states.end()};
   return limits;
 }

@@ -9,7 +9,7 @@
 namespace shardproof::verifier {
 
 // Looks for a counterexample to a plan whose verdict is unknown. One that is found turns the verdict into
-// not_equivalent; else the report says why there is none.
+// not_equivalent; else the report says why there is none. `options.timeout_seconds` is what is left for this.
 void disprove(const ir::Document& document, const VerifyOptions& options, Report& report);
 
 // Executes a plan that was proved. Throws InternalError with the inputs if it differs from its reference in floats: a bug

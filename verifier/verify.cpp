@@ -95,10 +95,15 @@ Report verify(const ir::Document& document, const VerifyOptions& options) {
   Report report;
   bool stopped = false;  // by a limit of the caller's
   const auto finish = [&] {
-    if (report.verdict == Verdict::unknown && options.find_counterexample && !stopped) disprove(document, options, report);
+    VerifyOptions rest = options;
+    if (options.timeout_seconds > 0) {
+      const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+      rest.timeout_seconds = std::max(options.timeout_seconds - spent.count(), 0.001);
+    }
+    if (report.verdict == Verdict::unknown && options.find_counterexample && !stopped) disprove(document, rest, report);
     // Under --assume-defined random inputs need not satisfy what is assumed.
     if (report.verdict == Verdict::equivalent && options.cross_check && !options.assume_defined)
-      cross_check(document, options, report);
+      cross_check(document, rest, report);
     if (report.verdict != Verdict::invalid)
       for (ir::Diagnostic& warning : audit_precision(document.plan)) report.diagnostics.push_back(std::move(warning));
     report.statistics.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

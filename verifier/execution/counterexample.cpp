@@ -17,6 +17,7 @@ namespace {
 
 // Inputs that do not tell: the reference is undefined on them, or floats overflow or vanish where reals do not.
 class UselessInputs : public std::exception {};
+class Stopped : public std::exception {};
 
 using Values = std::map<std::string, Tensor>;
 
@@ -72,15 +73,16 @@ struct Run {
 template <typename Numbers>
 Run<typename Numbers::Number> run_both(const DenseDomain<Numbers>& domain, const ir::Document& document,
                                        const std::map<std::string, TensorOf<typename Numbers::Number>>& values,
-                                       std::uint64_t seed, LocalMaps& maps, Observer on_reference = {}, Observer on_plan = {}) {
+                                       std::uint64_t seed, LocalMaps& maps, const Observer& on_reference,
+                                       const Observer& on_plan) {
   Run<typename Numbers::Number> run;
   try {
-    run.reference = run_reference(domain, document.reference, values, std::move(on_reference));
+    run.reference = run_reference(domain, document.reference, values, on_reference);
   } catch (const OutOfBounds&) {
     throw UselessInputs();
   }
   std::mt19937_64 random(seed);  // summands and padding: the same in each domain of floats
-  run.results = run_plan(domain, domain.numbers(), document.plan, run.reference.entry, random, maps, std::move(on_plan));
+  run.results = run_plan(domain, domain.numbers(), document.plan, run.reference.entry, random, maps, on_plan);
   return run;
 }
 
@@ -135,6 +137,19 @@ Values readable(const ir::Reference& reference, const std::set<std::string>& non
   return values;
 }
 
+Observer stopping(const std::function<bool()>& stop) {
+  return [&stop](const ir::Instruction&, ir::ValueId, const RankArrays&) {
+    if (stop && stop()) throw Stopped();
+  };
+}
+// One after the other.
+Observer both(Observer a, Observer b) {
+  return [a = std::move(a), b = std::move(b)](const ir::Instruction& instruction, ir::ValueId id, const RankArrays& arrays) {
+    a(instruction, id, arrays);
+    b(instruction, id, arrays);
+  };
+}
+
 // ---- the field
 
 // The float itself: an integer times a power of two.
@@ -170,7 +185,7 @@ struct PlanOutOfBounds {
 };
 
 FieldRun run_field(const ir::Document& document, LocalMaps& maps, const Values& values, bool sparse,
-                   std::mt19937_64* random) {
+                   std::mt19937_64* random, const Observer& stop) {
   const DenseDomain<FieldNumbers> domain(FieldNumbers{sparse});
   const FieldNumbers& numbers = domain.numbers();
   const Observer needs_definition = [&](const ir::Instruction&, ir::ValueId, const RankArrays& arrays) {
@@ -178,7 +193,7 @@ FieldRun run_field(const ir::Document& document, LocalMaps& maps, const Values& 
       if (numbers.undefined(x)) throw UselessInputs();
   };
   try {
-    const auto run = run_both(domain, document, field_values(numbers, values, random), kSeed, maps, needs_definition);
+    const auto run = run_both(domain, document, field_values(numbers, values, random), kSeed, maps, both(stop, needs_definition), stop);
     bool differs = false;
     for_each_result(numbers, document, run, maps, [&](std::size_t, const std::string&, bool, const Claim<FieldNumber>& claim) {
       differs = differs || !(claim.expected == claim.found);
@@ -191,12 +206,13 @@ FieldRun run_field(const ir::Document& document, LocalMaps& maps, const Values& 
   }
 }
 
-FieldRun run_field(const ir::Document& document, LocalMaps& maps, const std::set<std::string>& nonnegative, int trial) {
+FieldRun run_field(const ir::Document& document, LocalMaps& maps, const std::set<std::string>& nonnegative, int trial,
+                   const Observer& stop) {
   std::mt19937_64 random(static_cast<std::uint64_t>(trial) + 1);
   // Any numbers, then small ones, among which sums vanish by chance.
   const Values values = trial % 4 < 2 ? drawn(document.reference, nonnegative, trial)
                                       : readable(document.reference, nonnegative, trial % 2);
-  return run_field(document, maps, values, is_sparse(trial), &random);
+  return run_field(document, maps, values, is_sparse(trial), &random, stop);
 }
 
 // ---- floats
@@ -220,8 +236,8 @@ Observer watch(const DenseDomain<RealNumbers<long double>>& domain, bool referen
 
 class FloatSearch {
  public:
-  FloatSearch(const ir::Document& document, LocalMaps& maps, const std::atomic<bool>* cancel)
-      : document_(document), maps_(maps), cancel_(cancel) {}
+  FloatSearch(const ir::Document& document, LocalMaps& maps, Observer stop)
+      : document_(document), maps_(maps), stop_(std::move(stop)) {}
 
   std::int64_t runs() const { return runs_; }
 
@@ -231,7 +247,6 @@ class FloatSearch {
 
   // The difference on these inputs that is largest against its tensor, if there is one that is none of rounding.
   std::optional<Counterexample> try_values(const Values& values, bool sparse, Care care = Care::by_precision) {
-    if (cancel_ != nullptr && cancel_->load()) return std::nullopt;
     runs_ += care == Care::by_size ? 1 : kSureRuns;
     try {
       return care == Care::by_size ? coarse_difference(values, sparse) : difference(values, sparse);
@@ -307,7 +322,7 @@ class FloatSearch {
   const ir::Document& document_;
   LocalMaps& maps_;
   std::int64_t runs_ = 0, last_run_ = 0;  // both counted in runs of one precision
-  const std::atomic<bool>* cancel_;
+  Observer stop_;
 };
 
 // The worst of several differences, and how many results have one.
@@ -358,7 +373,7 @@ class Worst {
 
 std::optional<Counterexample> FloatSearch::coarse_difference(const Values& values, bool sparse) {
   const DenseDomain<RealNumbers<double>> domain{RealNumbers<double>(sparse)};
-  const Run<double> run = run_both(domain, document_, values, kSeed, maps_);
+  const Run<double> run = run_both(domain, document_, values, kSeed, maps_, stop_, stop_);
   Worst<double> worst(run);
   for_each_result(domain.numbers(), document_, run, maps_,
                   [&](std::size_t index, const std::string& name, bool is_state, const Claim<double>& claim) {
@@ -375,8 +390,9 @@ std::optional<Counterexample> FloatSearch::coarse_difference(const Values& value
 std::optional<Counterexample> FloatSearch::difference(const Values& values, bool sparse) {
   const DenseDomain<RealNumbers<double>> narrow{RealNumbers<double>(sparse)};
   const DenseDomain<RealNumbers<long double>> wide{RealNumbers<long double>(sparse)};
-  const auto exact = run_both(wide, document_, converted<long double>(values), kSeed, maps_, watch(wide, true), watch(wide, false));
-  const auto replay = run_both(narrow, document_, values, kSeed, maps_);
+  const auto exact = run_both(wide, document_, converted<long double>(values), kSeed, maps_, both(stop_, watch(wide, true)),
+                              both(stop_, watch(wide, false)));
+  const auto replay = run_both(narrow, document_, values, kSeed, maps_, stop_, stop_);
   std::vector<Claim<double>> claims;
   for_each_result(narrow.numbers(), document_, replay, maps_,
                   [&](std::size_t, const std::string&, bool, const Claim<double>& claim) { claims.push_back(claim); });
@@ -401,7 +417,7 @@ std::optional<Counterexample> FloatSearch::difference(const Values& values, bool
   // Beside numbers like 1e30 both precisions lose the same digits; a field loses none.
   std::optional<Counterexample> found = worst.take(values);
   const bool defined = found && std::isfinite(found->found);
-  if (defined && run_field(document_, maps_, values, sparse, nullptr) == FieldRun::equal) return std::nullopt;
+  if (defined && run_field(document_, maps_, values, sparse, nullptr, stop_) == FieldRun::equal) return std::nullopt;
   return found;
 }
 
@@ -427,9 +443,10 @@ SearchResult find_counterexample(const ir::Document& document, const SearchLimit
       return result;
     }
     LocalMaps maps;
+    const Observer stop = stopping(limits.stop);
     for (int trial = 0; trial < kFieldTrials && !result.differs_in_field; ++trial) {
       if (trial > 0 && trial * work > limits.total_work) break;
-      const FieldRun run = run_field(core, maps, limits.nonnegative, trial);
+      const FieldRun run = run_field(core, maps, limits.nonnegative, trial, stop);
       result.differs_in_field = run == FieldRun::differs;
       if (run != FieldRun::useless) ++result.field_runs;
     }
@@ -437,12 +454,13 @@ SearchResult find_counterexample(const ir::Document& document, const SearchLimit
       result.reason = "executed on random inputs, the plan computes what its reference computes";
       return result;
     }
-    FloatSearch search(core, maps, limits.cancel);
+    FloatSearch search(core, maps, stop);
     for (int trial = 0; trial < kFloatTrials && !result.counterexample; ++trial) {
       if (trial >= 6 && search.runs() * work > 4 * limits.total_work) break;
       std::optional<Counterexample> found = search.try_values(readable(core.reference, limits.nonnegative, trial), is_sparse(trial));
       if (!found) continue;
       const std::int64_t affordable = std::clamp<std::int64_t>(limits.total_work / std::max<std::int64_t>(work, 1), 4, 600);
+      result.counterexample = *found;
       result.counterexample = search.minimise(std::move(*found), core.reference, is_sparse(trial), affordable);
     }
     if (!result.counterexample && !result.differs_in_field)
@@ -456,6 +474,8 @@ SearchResult find_counterexample(const ir::Document& document, const SearchLimit
     result.counterexample->rank = found.error.rank();
     result.counterexample->out_of_bounds = found.error.what();
     result.counterexample->differing = 1;
+  } catch (const Stopped&) {  // one that was found stays, as it was found
+    result.reason = "the search was stopped";
   } catch (const ExecutionError& error) {
     result.reason = std::string("the document cannot be executed: ") + error.what();
   }

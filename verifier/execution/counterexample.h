@@ -5,8 +5,8 @@
 // defined on these inputs. What is found is a disproof that anybody can replay; that nothing is found says nothing.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -38,7 +38,7 @@ struct SearchLimits {
   std::int64_t total_work = 600'000'000;   // of all runs together
   bool despite_the_field = false;  // run floats even where the field shows no difference: it knows no negative numbers
   std::set<std::string> nonnegative;  // states for which no negative numbers are tried
-  const std::atomic<bool>* cancel = nullptr;
+  std::function<bool()> stop;  // asked between instructions
 };
 
 struct SearchResult {
