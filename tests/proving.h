@@ -1,4 +1,4 @@
-// Verifying without a search for repairs, and the report as text for messages.
+// Verifying without a search for repairs and counterexamples, and the report as text for messages.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@ namespace shardproof::testing_support {
 
 inline verifier::Report prove(const ir::Document& document) {
   verifier::VerifyOptions options;
-  options.suggest_fixes = false;
+  options.suggest_fixes = options.find_counterexample = false;
   options.timeout_seconds = 60;
   return verifier::verify(document, options);
 }

@@ -16,6 +16,7 @@
 #include "verifier/execution/dense_domain.h"
 #include "verifier/execution/parity.h"
 #include "verifier/execution/rounding.h"
+#include "verifier/execution/scale.h"
 #include "verifier/execution/step.h"
 
 namespace shardproof::tools {
@@ -27,7 +28,8 @@ using execution::ParityReport;
 using execution::ParityRow;
 using execution::RealNumbers;
 
-constexpr std::int64_t kMostWork = 2'000'000'000;  // scalar operations: about a minute
+constexpr std::int64_t kMostWork = 500'000'000;  // scalar operations of a draw: seconds
+constexpr double kMostElements = 2e7;            // of all values on all ranks: a gigabyte
 
 std::string error_text(double error) {
   std::ostringstream text;
@@ -43,6 +45,12 @@ struct Row {
   const ParityRow* plan = nullptr;
   double reference = 0;
 };
+
+double worst(const ParityReport& report) {
+  double error = 0;
+  for (const ParityRow& row : report.rows) error = std::max(error, row.problem.empty() ? row.max_rel_error : HUGE_VAL);
+  return error;
+}
 
 void print_table(const ir::Plan& plan, const std::vector<Row>& rows, double tolerance, std::ostream& out) {
   out << "largest error of each tensor, relative to its largest element\n"
@@ -80,7 +88,11 @@ int cmd_parity(Arguments arguments) {
   std::string output = "-";
   execution::ParityOptions options;
   app.add_option("plan", path, "plan file, or - for standard input")->required();
-  app.add_option("--seed", options.seed, "of the random inputs")->capture_default_str();
+  int draws = 4;
+  app.add_option("--seed", options.seed, "of the first random inputs")->capture_default_str();
+  app.add_option("--draws", draws, "how many sets of random inputs; the one with the largest error is shown")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
   app.add_option("--tolerance", options.tolerance.relative, "largest error in float64, relative to the largest element")
       ->capture_default_str();
   app.add_option("-o,--output", output, "file to write (default: standard output)");
@@ -95,13 +107,22 @@ int cmd_parity(Arguments arguments) {
   }
   try {
     const ir::Document document = execution::in_core_ops(*loaded.document);
-    if (execution::estimated_work(document) > kMostWork) {
+    if (execution::estimated_work(document) > kMostWork || execution::total_elements(document) > kMostElements) {
       std::cerr << "error: " << path << " is too large to be executed element by element\n";
       return kExitUnknown;
     }
     const DenseDomain<RealNumbers<double>> exact;
     const DenseDomain<RealNumbers<double>> declared(RealNumbers<double>(), true);
-    const ParityReport in_float64 = execution::run_parity(exact, document, options);
+    ParityReport in_float64 = execution::run_parity(exact, document, options);
+    const std::uint64_t first_seed = options.seed;
+    for (int draw = 1; draw < draws; ++draw) {
+      execution::ParityOptions next = options;
+      next.seed = first_seed + static_cast<std::uint64_t>(draw);
+      ParityReport report = execution::run_parity(exact, document, next);
+      if (worst(report) <= worst(in_float64)) continue;
+      in_float64 = std::move(report);
+      options.seed = next.seed;
+    }
     const auto values = execution::random_values(document.reference, options.seed);
     const execution::ReferenceRun reference = execution::run_reference<double>(exact, document.reference, values);
     const execution::ReferenceRun rounded = execution::run_reference<double>(declared, document.reference, values);

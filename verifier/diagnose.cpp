@@ -103,28 +103,37 @@ bool apply_all(const Session& session, const std::vector<Repair>& repairs, Patch
   return all;
 }
 
-bool verifies(const Session& session, const VerifyOptions& options, const ir::Document& document) {
+Report verified_again(const Session& session, const VerifyOptions& options, const ir::Document& document) {
   VerifyOptions again = options;
   again.suggest_fixes = false;
   again.find_counterexample = false;
   again.cross_check = false;
   again.progress = {};
   if (options.timeout_seconds > 0) again.timeout_seconds = std::max(session.seconds_left(), 0.001);
-  return verify(document, again).verdict == Verdict::equivalent;
+  return verify(document, again);
+}
+bool verifies(const Session& session, const VerifyOptions& options, const ir::Document& document) {
+  return verified_again(session, options, document).verdict == Verdict::equivalent;
 }
 
-// Adds the edits, and verifies the edited plan if all faults were found; true if it verifies.
-bool finish_fixes(Session& session, const VerifyOptions& options, bool all_found, std::vector<Defect>& defects) {
-  bool all_applied = all_found;
+// Of all edits together: whether the edited plan verifies, or has at least more outputs and states that do.
+enum class Outcome { verified, better, no_better };
+
+// Adds the edits, and verifies the edited plan.
+Outcome finish_fixes(Session& session, const VerifyOptions& options, bool all_found, std::int64_t proved_before, std::vector<Defect>& defects) {
+  bool all_applied = true;
   Patch whole(session.document());
   for (Defect& defect : defects) {
     all_applied = apply_all(session, defect.repairs, whole) && all_applied;
     Patch own(session.document());
     if (apply_all(session, defect.repairs, own)) defect.diagnostic.fix->edits = own.edits();
   }
-  if (!all_applied || !verifies(session, options, whole.document())) return false;
+  if (defects.empty() || !all_applied) return Outcome::better;  // nobody knows
+  const Report again = verified_again(session, options, whole.document());
+  if (!all_found || again.verdict != Verdict::equivalent)
+    return again.obligations.proved > proved_before || again.verdict == Verdict::equivalent ? Outcome::better : Outcome::no_better;
   for (Defect& defect : defects) defect.diagnostic.fix->applicability = ir::Applicability::verified;
-  return true;
+  return Outcome::verified;
 }
 
 // The change with which the plan verifies, given the repairs before it.
@@ -235,7 +244,8 @@ void diagnose(Session& session, const VerifyOptions& options, Report& report) {
 
   if (failed_at_first > 0) {
     Search search(session);
-    std::optional<Diagnostic> place = place_of_fault(session, search.blame());
+    const Diagnostic first_place = place_of_fault(session, search.blame());
+    std::optional<Diagnostic> place = first_place;
     std::vector<Defect> defects;
     bool verified = false;  // with the last repair, as a whole
     try {
@@ -260,16 +270,22 @@ void diagnose(Session& session, const VerifyOptions& options, Report& report) {
         place.reset();
       }
       if (failed() > 0 && !place && !verified) place = place_of_fault(session, search.blame());
-      const bool whole = finish_fixes(session, options, failed() == 0 || verified, defects);
+      const std::int64_t proved_before = report.obligations.proved;
+      const Outcome outcome = finish_fixes(session, options, failed() == 0 || verified, proved_before, defects);
       // Instructions that have a meaning again after a change elsewhere are what that leads to.
-      if (whole && verified) found.clear();
+      if (outcome == Outcome::verified && verified) found.clear();
+      // A value that can be made right by undoing what follows it is no finding.
+      if (outcome == Outcome::no_better) {
+        defects.clear();
+        place = first_place;
+      }
     } catch (const solvers::BudgetExceeded& e) {
       if (e.what_kind != solvers::BudgetExceeded::What::time) throw;  // what was found so far is still true
     }
     // An instruction without a meaning has been named already.
     const bool named = place && std::any_of(found.begin(), found.end(), [&](const Diagnostic& d) { return d.subject.value == place->subject.value; });
     for (Defect& defect : defects) found.push_back(std::move(defect.diagnostic));
-    if (failed() > 0 && place && !named) found.push_back(*std::move(place));
+    if (place && !named) found.push_back(*std::move(place));
   }
   if (found.empty())
     for (const Fault* fault : too_large) {

@@ -7,6 +7,8 @@
 #include "ir/check.h"
 #include "verifier/execution/counterexample.h"
 #include "verifier/execution/scale.h"
+#include "verifier/execution/step.h"
+#include "verifier/literals.h"
 #include "verifier/render_text.h"
 
 namespace shardproof::verifier {
@@ -34,6 +36,7 @@ Counterexample described(const ir::Document& document, const execution::Countere
   if (!found.out_of_bounds.empty()) return result;
   result.subject = found.is_state ? "state `" + found.name + "` after the step" : "output `" + found.name + "`";
   result.local_element = element(found.local_index);
+  result.open = found.open;
   if (!found.tensor.empty()) result.reference_element = found.tensor + element(found.reference_index);
   result.expected = found.expected;
   result.found = found.found;
@@ -103,6 +106,13 @@ void disprove(const ir::Document& document, const VerifyOptions& options, Report
     sizes = notes_on(scaled);
     limits.step_work = 400'000'000;
     limits.total_work = 700'000'000;
+    const std::optional<ir::Rational> stays =
+        scaled.changed ? size_that_stays(execution::in_core_ops(document), scaled.small) : std::nullopt;
+    if (stays) {
+      report.no_counterexample = "the plan is too large to be executed, and at smaller sizes " + ir::to_string(*stays) +
+                                 ", which only one of plan and reference writes down, may be another number";
+      return;
+    }
     if (scaled.changed) {
       result = execution::find_counterexample(scaled.small, limits);
       executed = &scaled.small;

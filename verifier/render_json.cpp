@@ -105,6 +105,7 @@ Json counterexample_json(const Counterexample& c) {
     object["expected"] = number_json(c.expected);
     object["found"] = number_json(c.found);
   }
+  if (c.open) object["open_elements"] = *c.open;
   object["differing"] = c.differing;
   if (!c.sizes.empty()) object["sizes"] = c.sizes;
   return object;

@@ -62,6 +62,7 @@ struct Counterexample {
   std::string reference_element; // "w[2, 3]"; empty: padding that must be 0
   double expected = 0;
   double found = 0;            // NaN or infinite: undefined
+  std::optional<double> open;  // what elements hold on entry that placements leave open, if there are any
   std::int64_t differing = 0;  // outputs and states that differ on these inputs
   std::string out_of_bounds;   // instead of a difference: what leaves its operand on `rank`, and how
   std::vector<std::string> sizes;  // in which the executed plan differs from the document: empty, as it is

@@ -316,6 +316,11 @@ class FloatSearch {
     simplify(best, names.subspan(names.size() / 2), value, sparse, care);
   }
 
+  std::optional<double> open(const RealNumbers<double>& numbers) const {
+    std::mt19937_64 any;
+    return maps_.leave_open() ? std::optional(numbers.garbage(any)) : std::nullopt;
+  }
+
   std::optional<Counterexample> difference(const Values& values, bool sparse);
   std::optional<Counterexample> coarse_difference(const Values& values, bool sparse);
 
@@ -356,9 +361,10 @@ class Worst {
     worst_->expected = expected;
     worst_->found = found;
   }
-  std::optional<Counterexample> take(const Values& values) {
+  std::optional<Counterexample> take(const Values& values, std::optional<double> open) {
     if (!worst_) return std::nullopt;
     worst_->values = values;
+    worst_->open = open;
     worst_->differing = static_cast<std::int64_t>(differing_.size());
     return std::move(worst_);
   }
@@ -384,7 +390,7 @@ std::optional<Counterexample> FloatSearch::coarse_difference(const Values& value
     const bool undefined = !std::isfinite(claim.found);
     worst.add(index, name, is_state, claim, claim.expected, claim.found, undefined || scale == 0 ? 1 : gap / scale);
   });
-  return worst.take(values);
+  return worst.take(values, open(domain.numbers()));
 }
 
 std::optional<Counterexample> FloatSearch::difference(const Values& values, bool sparse) {
@@ -415,7 +421,7 @@ std::optional<Counterexample> FloatSearch::difference(const Values& values, bool
     worst.add(index, name, is_state, claim, rounded.expected, rounded.found, ratio);
   });
   // Beside numbers like 1e30 both precisions lose the same digits; a field loses none.
-  std::optional<Counterexample> found = worst.take(values);
+  std::optional<Counterexample> found = worst.take(values, open(narrow.numbers()));
   const bool defined = found && std::isfinite(found->found);
   if (defined && run_field(document_, maps_, values, sparse, nullptr, stop_) == FieldRun::equal) return std::nullopt;
   return found;
@@ -451,7 +457,7 @@ SearchResult find_counterexample(const ir::Document& document, const SearchLimit
       if (run != FieldRun::useless) ++result.field_runs;
     }
     if (!result.differs_in_field && !limits.despite_the_field) {
-      result.reason = "executed on random inputs, the plan computes what its reference computes";
+      result.reason = "executed on " + std::to_string(result.field_runs) + " sets of random inputs, which found no difference";
       return result;
     }
     FloatSearch search(core, maps, stop);
@@ -464,7 +470,7 @@ SearchResult find_counterexample(const ir::Document& document, const SearchLimit
       result.counterexample = search.minimise(std::move(*found), core.reference, is_sparse(trial), affordable);
     }
     if (!result.counterexample && !result.differs_in_field)
-      result.reason = "executed on random inputs, the plan computes what its reference computes";
+      result.reason = "executed on " + std::to_string(result.field_runs) + " sets of random inputs, which found no difference";
     else if (!result.counterexample)
       result.reason = "plan and reference differ in a prime field and in no run with floats: a law of the reals that the "
                       "field lacks, or a difference too small to see";

@@ -28,6 +28,7 @@ struct Counterexample {
   std::vector<std::int64_t> reference_index;
   double expected = 0;
   double found = 0;  // NaN: undefined
+  std::optional<double> open;  // what elements hold that placements leave open, if there are any
   std::int64_t differing = 0;  // outputs and states with a difference
   // Instead of all that from `name` on: the instruction that leaves its operand on `rank`, and how.
   std::string out_of_bounds;

@@ -286,6 +286,14 @@ const std::vector<LocalMap>& LocalMaps::of(const ir::Plan& plan, const Reference
   return maps_.emplace(&binding, map_ranks(plan, reference, binding, local_shape)).first->second;
 }
 
+bool LocalMaps::leave_open() const {
+  for (const auto& [binding, ranks] : maps_)
+    for (const LocalMap& map : ranks)
+      for (const LocalElement& element : map.elements)
+        if (!map.exists || element.kind == LocalElement::Kind::pad_any) return true;
+  return false;
+}
+
 Groups groups_along(const ir::Plan& plan, const ir::Placement& placement, const std::string& axis) {
   const ir::Mesh* mesh = plan.find_mesh(placement.mesh);
   if (mesh == nullptr) throw ExecutionError("placement on unknown mesh `" + placement.mesh + "`");

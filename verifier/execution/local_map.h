@@ -48,6 +48,8 @@ class LocalMaps {
  public:
   const std::vector<LocalMap>& of(const ir::Plan& plan, const ReferenceNames& reference, const ir::Binding& binding,
                                   const ir::Shape& local_shape);
+  // Some element that no reference tensor determines.
+  bool leave_open() const;
 
  private:
   std::map<const ir::Binding*, std::vector<LocalMap>> maps_;

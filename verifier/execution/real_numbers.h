@@ -73,8 +73,8 @@ class RealNumbers {
   bool undefined(F a) const { return std::isnan(a); }
 
   // Contents of what a placement leaves open. Positive, so that a root of it does not turn a harmless use (times zero)
-  // into NaN.
-  F garbage(std::mt19937_64& random) const { return zero_garbage_ ? F{0} : static_cast<F>(uniform(random, 0.5, 1.5)); }
+  // into NaN; one number, so that a person can tell it to another.
+  F garbage(std::mt19937_64&) const { return zero_garbage_ ? F{0} : F{3} / F{4}; }
   // Any number, for summands, and a positive one, for factors.
   F any(std::mt19937_64& random) const { return static_cast<F>(normal(random)); }
   F positive(std::mt19937_64& random) const { return static_cast<F>(uniform(random, 0.5, 2.0)); }
