@@ -173,7 +173,7 @@ int cmd_verify(Arguments arguments) {
       ->check(CLI::Range(std::size_t{0}, std::size_t{1} << 30U));
   app.add_flag("--assume-defined", parsed.assume_defined,
                "take divisions, roots and logarithms of the plan as defined, and list what that needs");
-  app.add_flag("--no-suggestions", parsed.no_suggestions, "do not look for repairs of a wrong plan");
+  app.add_flag("--no-suggestions", parsed.no_suggestions, "do not look for repairs of a wrong plan: a finding is then where the plan leaves its reference, and no cause");
   app.add_flag("--no-counterexample", parsed.no_counterexample, "do not execute a plan that is not proved, to disprove it");
   app.footer(
       "exit codes: 0 all plans are equivalent, 1 disproved, 2 bad input, 3 not decided, 70 internal error; of several\n"

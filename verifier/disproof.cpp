@@ -132,9 +132,12 @@ void disprove(const ir::Document& document, const VerifyOptions& options, Report
   report.unknown_reason.clear();
   report.counterexample = described(*executed, *result.counterexample);
   report.counterexample->sizes = std::move(sizes);
-  const std::int64_t refuted = std::min(report.obligations.unknown, report.counterexample->differing);
-  report.obligations.unknown -= refuted;
-  report.obligations.refuted += refuted;
+  // Equal where the plan is defined (SP0210) is not proved after all.
+  const std::int64_t open = std::min(report.obligations.unknown, report.counterexample->differing);
+  const std::int64_t conditional = std::min(report.obligations.proved, report.counterexample->differing - open);
+  report.obligations.unknown -= open;
+  report.obligations.proved -= conditional;
+  report.obligations.refuted += open + conditional;
 }
 
 void cross_check(const ir::Document& document, const VerifyOptions& options, Report& report) {

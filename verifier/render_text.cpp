@@ -1,6 +1,7 @@
 #include "verifier/render_text.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <ostream>
 
@@ -140,6 +141,8 @@ void render_assumptions(const Report& report, std::ostream& out) {
 }
 
 std::string number_text(double value) {
+  if (std::isnan(value)) return "NaN (undefined)";
+  if (std::isinf(value)) return value > 0 ? "infinity" : "minus infinity";
   char buffer[32];
   std::snprintf(buffer, sizeof buffer, "%.12g", value);
   return buffer;
