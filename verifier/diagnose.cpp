@@ -274,10 +274,12 @@ void diagnose(Session& session, const VerifyOptions& options, Report& report) {
       const Outcome outcome = finish_fixes(session, options, failed() == 0 || verified, proved_before, defects);
       // Instructions that have a meaning again after a change elsewhere are what that leads to.
       if (outcome == Outcome::verified && verified) found.clear();
-      // A value that can be made right by undoing what follows it is no finding.
+      // A value that can be made right by undoing what follows it is no finding; a sum that is missing is one, though adding
+      // it here may not be the cure.
       if (outcome == Outcome::no_better) {
-        defects.clear();
-        place = first_place;
+        std::erase_if(defects, [](const Defect& d) { return d.diagnostic.code == "SP0207"; });
+        for (Defect& defect : defects) defect.diagnostic.fix.reset();
+        if (defects.empty()) place = first_place;
       }
     } catch (const solvers::BudgetExceeded& e) {
       if (e.what_kind != solvers::BudgetExceeded::What::time) throw;  // what was found so far is still true

@@ -123,6 +123,12 @@ void disprove(const ir::Document& document, const VerifyOptions& options, Report
     result.counterexample.reset();
     result.reason = "the scaled plan reads outside of a tensor, and the plan itself does not";
   }
+  // What is proved at full size and differs at smaller ones says that scaling lost something.
+  if (result.counterexample && scaled.changed && !has_code(report, "SP0210") &&
+      report.proved_results.contains(result.counterexample->name)) {
+    result.reason = "at smaller sizes `" + result.counterexample->name + "` differs, too, which is proved at the plan's own";
+    result.counterexample.reset();
+  }
   if (!result.counterexample) {
     report.no_counterexample = result.reason;
     for (const std::string& note : sizes) report.no_counterexample += "; " + note;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -74,6 +75,7 @@ struct Report {
   Obligations obligations;
   std::vector<std::string> assumptions;  // what the verdict rests on; listed with the good one too
   std::vector<std::string> nonnegative_states;  // one of the assumptions, as names
+  std::set<std::string> proved_results;  // plan states and outputs all of whose claims are proved
   std::string executed;  // verdict == equivalent: what a run of both programs added to the proof; empty: not run
   std::string unknown_reason;            // verdict == unknown: one sentence, with the place
   std::optional<Counterexample> counterexample;  // verdict == not_equivalent by execution

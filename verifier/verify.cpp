@@ -151,6 +151,9 @@ Report verify(const ir::Document& document, const VerifyOptions& options) {
                                                   "a `next` of a state, or an output", "none"));
       return finish();
     }
+    for (const Claim& claim : session.claims()) report.proved_results.insert(claim.name);
+    for (const Claim& claim : session.claims())
+      if (!claim.proved) report.proved_results.erase(claim.name);
     where = "looking for the cause";
     diagnose(session, options, report);
     if (report.verdict == Verdict::equivalent && !conditions.unshown.empty() && !options.assume_defined) may_be_vacuous(report, conditions.unshown);
