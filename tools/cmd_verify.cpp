@@ -161,7 +161,7 @@ int cmd_verify(Arguments arguments) {
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
   app.add_option("--timeout", parsed.timeout_seconds,
-                 "seconds of wall-clock time per plan, for its proof and the search for repairs, not for reading "
+                 "seconds of wall-clock time per plan, for its proof and the searches for repairs and counterexamples, not for reading "
                  "the file; beyond that it is not decided, SP0901 (0: no limit)")
       ->check([](const std::string& text) {
         double seconds = 0;

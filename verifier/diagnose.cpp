@@ -104,11 +104,7 @@ bool apply_all(const Session& session, const std::vector<Repair>& repairs, Patch
 }
 
 Report verified_again(const Session& session, const VerifyOptions& options, const ir::Document& document) {
-  VerifyOptions again = options;
-  again.suggest_fixes = false;
-  again.find_counterexample = false;
-  again.cross_check = false;
-  again.progress = {};
+  VerifyOptions again = proof_alone(options);
   if (options.timeout_seconds > 0) again.timeout_seconds = std::max(session.seconds_left(), 0.001);
   return verify(document, again);
 }

@@ -71,14 +71,6 @@ bool has_code(const Report& report, const char* code) {
                      [&](const ir::Diagnostic& d) { return d.code == code; });
 }
 
-// The proof and nothing else.
-VerifyOptions alone(const VerifyOptions& options) {
-  VerifyOptions result = options;
-  result.suggest_fixes = result.find_counterexample = result.cross_check = false;
-  result.progress = {};
-  return result;
-}
-
 execution::SearchLimits limits_of(const VerifyOptions& options, const Report& report) {
   execution::SearchLimits limits;
   const auto start = std::chrono::steady_clock::now();
@@ -160,7 +152,7 @@ void cross_check(const ir::Document& document, const VerifyOptions& options, Rep
     limits.step_work = 20'000'000;
     if (scaled.changed) result = execution::find_counterexample(scaled.small, limits);
     // A small plan that is wrong says that the scaling lost something, unless the prover accepts it, too.
-    if (result.counterexample && verify(scaled.small, alone(options)).verdict != Verdict::equivalent) return;
+    if (result.counterexample && verify(scaled.small, proof_alone(options)).verdict != Verdict::equivalent) return;
   }
   if (result.counterexample) {
     std::ostringstream text;

@@ -90,6 +90,13 @@ void needs_more(Report& report, const std::vector<Failure>& unmet, bool assume) 
 
 }  // namespace
 
+VerifyOptions proof_alone(const VerifyOptions& options) {
+  VerifyOptions result = options;
+  result.suggest_fixes = result.find_counterexample = result.cross_check = false;
+  result.progress = {};
+  return result;
+}
+
 Report verify(const ir::Document& document, const VerifyOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   Report report;

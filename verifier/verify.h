@@ -35,4 +35,7 @@ struct VerifyOptions {
 
 Report verify(const ir::Document& document, const VerifyOptions& options = {});
 
+// The same options for a proof and nothing else: no repairs, no execution, no progress.
+VerifyOptions proof_alone(const VerifyOptions& options);
+
 }  // namespace shardproof::verifier
