@@ -18,10 +18,12 @@ import sys
 
 USES = {  # component -> what it may include, besides itself
     "ir": set(),
-    "solvers": {"ir"},
+    "solvers/kernel": {"ir"},
+    "solvers": {"ir", "solvers/kernel"},
     "lowering": {"ir"},
     "verifier/execution": {"ir", "lowering"},
-    "verifier": {"ir", "lowering", "solvers", "verifier/execution"},
+    "verifier/kernel": {"ir", "lowering", "solvers/kernel"},
+    "verifier": {"ir", "lowering", "solvers/kernel", "solvers", "verifier/execution", "verifier/kernel"},
     "runtime": {"ir", "verifier/execution"},
 }
 LIBRARIES = {  # include prefix -> where it may be included
