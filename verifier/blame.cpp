@@ -191,7 +191,7 @@ std::size_t Blame::bad_count() {
     if (family == ir::OpFamily::structure || family == ir::OpFamily::source) continue;
     std::size_t pieces = 0;
     for (ValueId out : session_.plan_run().steps()[i].instruction->outputs)
-      for (const auto& [guards, piece] : session_.plan_run().containment().pieces(session_.plan_run().term(out)))
+      for (const auto& [guards, piece] : session_.containment().pieces(session_.plan_run().term(out)))
         pieces += !folded_term(piece);
     count += std::max<std::size_t>(pieces, 1);
   }

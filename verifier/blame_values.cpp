@@ -28,7 +28,7 @@ bool Blame::folded(ValueId value) {
 }
 
 bool Blame::folded_term(solvers::TermId term) {
-  return !term.valid() || session_.plan_run().containment().matches(term);
+  return !term.valid() || session_.containment().matches(term);
 }
 
 // Whether it is made of what padded inputs hold beyond the reference's elements: of no concern, wherever it is dropped.
@@ -148,7 +148,7 @@ bool Blame::completes(const Step& step, solvers::TermId term) {
   const auto [it, added] = completes_.try_emplace(term, false);
   if (!added) return it->second;
   solvers::TermPool& pool = session_.pool();
-  Containment& containment = session_.plan_run().containment();
+  Containment& containment = session_.containment();
   term = session_.plan_run().without_carried(term);
   if (containment.strayed(term)) return false;
   std::vector<VarId> variables;
@@ -236,7 +236,7 @@ bool Blame::better(ValueId value, TermId old, TermId changed) {
   const auto wrong = [&](TermId term) {
     if (known_scale(term) && recognised_term(term)) return std::size_t{0};
     std::size_t count = 0;
-    for (const auto& [guards, piece] : session_.plan_run().containment().pieces(term))
+    for (const auto& [guards, piece] : session_.containment().pieces(term))
       count += !is_padding(piece) && !(known_scale(piece) && recognised_term(piece));
     return std::max<std::size_t>(count, 1);
   };

@@ -273,7 +273,7 @@ std::set<std::size_t> failing_members(Session& session, const Claim& claim) {
         return Denotation{session.reference_run().term(value), entries.value(value).type};
       }).care;
     });
-    const auto equal = care ? attempt([&] { return session.prove_equal(pool.mul(*care, claim.expected), pool.mul(*care, claim.found)) ? pool.one() : pool.zero(); }) : std::nullopt;
+    const auto equal = care ? attempt([&] { return session.prove_equal(claim.name, pool.mul(*care, claim.expected), pool.mul(*care, claim.found)) ? pool.one() : pool.zero(); }) : std::nullopt;
     if (!equal || *equal == pool.zero()) failing.insert(m);
   }
   return failing;

@@ -58,7 +58,7 @@ void Reconstruction::find_values() {
     if (!ir::is_float(program.value(value).type.dtype) || session_.pool().node(term).size > kMaxSize) continue;
     const Key key = solvers::tensors_in(session_.pool(), term);
     if (blame_.folded_term(term)) values_[key].push_back(value);
-    if (!session_.plan_run().containment().strayed(term)) keys_.emplace_back(value, key);
+    if (!session_.containment().strayed(term)) keys_.emplace_back(value, key);
   }
 }
 

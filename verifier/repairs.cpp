@@ -36,7 +36,7 @@ std::vector<Repair> missing_reductions(Session& session, std::size_t step_index,
   const Step& step = session.plan_run().steps()[step_index];
   for (ir::ValueId value : step.instruction->outputs) {
     const TermId term = session.plan_run().term(value);
-    if (!wanted(value) || pool.node(term).size > kLargest || session.plan_run().containment().strayed(term)) continue;
+    if (!wanted(value) || pool.node(term).size > kLargest || session.containment().strayed(term)) continue;
     // Whether a further reduction over one of the axes left would complete it.
     const auto completes_later = [&](TermId reduced, const Texts& done) {
       for (const ir::MeshAxis& axis : session.mesh().axes) {

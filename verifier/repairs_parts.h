@@ -11,7 +11,7 @@
 #include "ir/mesh.h"
 #include "ir/program.h"
 #include "solvers/kernel/term_pool.h"
-#include "verifier/run_program.h"
+#include "verifier/kernel/run_program.h"
 
 namespace shardproof::verifier {
 

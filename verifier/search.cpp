@@ -315,7 +315,7 @@ Search::Score Search::apply(const Repair& repair, bool local) {
       if (value == repair.value) return true;
       if (blame_.folded_term(old) && !blame_.folded_term(changed)) ++lost;
       spoils_ = spoils_ || (blame_.right(old) && !blame_.right(changed));
-      if (local && !root_reached && defined_by_collective(value) && session_.plan_run().containment().strayed(changed)) return false;
+      if (local && !root_reached && defined_by_collective(value) && session_.containment().strayed(changed)) return false;
       // A reduction that matches is evidence by itself; what reads it may match only some steps on (a masked difference).
       if (local && !repair.inserted && roots_.count(value) != 0 && !blame_.better(value, old, changed)) return false;
       root_reached = root_reached || roots_.count(value) != 0;

@@ -11,15 +11,10 @@
 #include <string>
 
 #include "ir/plan.h"
+#include "verifier/kernel/limits.h"
 #include "verifier/report.h"
 
 namespace shardproof::verifier {
-
-struct Progress {
-  std::string phase;            // "reference", "plan", "claims", "diagnosis", "counterexample"
-  std::int64_t done = 0;        // instructions or claims
-  std::int64_t total = 0;
-};
 
 struct VerifyOptions {
   double timeout_seconds = 0;    // 0: none; when exceeded the verdict is unknown (SP0901)

@@ -6,7 +6,8 @@
 
 #include "tests/semantics/case_run.h"
 #include "tests/semantics/sharded_replay.h"
-#include "verifier/run_program.h"
+#include "verifier/fold_search.h"
+#include "verifier/kernel/run_program.h"
 
 namespace shardproof::semantics_test {
 namespace {
@@ -47,9 +48,9 @@ std::vector<ir::ValueId> sound_values(const ProgramRun& run) {
   return result;
 }
 
-void check_values(Terms& terms, const ProgramRun& run, const std::map<ir::ValueId, execution::RankTensors>& executed, bool on_mesh, Tally& tally) {
+void check_values(Terms& terms, const ProgramRun& run, const verifier::Containment& containment, const std::map<ir::ValueId, execution::RankTensors>& executed, bool on_mesh, Tally& tally) {
   terms.values.set_literals(terms.literals);
-  terms.values.set_stand_ins(run.containment().stand_ins());
+  terms.values.set_stand_ins(containment.stand_ins());
   const double scale = magnitude(executed);
   for (const verifier::Fault& f : run.faults()) {
     // Known limits: general recurrences, sizes, products of many pieces. An index out of range would be a wrong refusal.
@@ -86,11 +87,11 @@ void check_alone(Side side, const ir::Mesh* mesh, std::uint64_t seed, int loop_p
   const InputTensors contents = random_inputs(random, generator.program(), generator.inputs(), mesh);
   const auto executed = execute_all(generator.program(), contents, mesh);
   Terms terms(mesh);
-  solvers::Folder folder(terms.atoms);
-  ProgramRun run(side, folder, terms.semantics, generator.program());
+  verifier::FoldSearch search(terms.atoms);
+  ProgramRun run(side, terms.atoms, search, terms.semantics, generator.program());
   for (const ProgramInput& input : generator.inputs()) run.set(input.id, terms.enter_input(generator.program(), input, contents));
   run.run();
-  check_values(terms, run, executed, mesh != nullptr, tally);
+  check_values(terms, run, search.containment(), executed, mesh != nullptr, tally);
   if (::testing::Test::HasFatalFailure()) ADD_FAILURE() << "seed " << seed;
 }
 
@@ -134,9 +135,9 @@ TEST(Programs, FoldingShardedPlansKeepsValues) {
 
     Terms terms(&mesh);
     verifier::Semantics reference_semantics(terms.atoms, terms.literals, nullptr);
-    solvers::Folder folder(terms.atoms);
-    ProgramRun reference_run(Side::reference, folder, reference_semantics, reference);
-    ProgramRun plan_run(Side::plan, folder, terms.semantics, plan.program);
+    verifier::FoldSearch search(terms.atoms);
+    ProgramRun reference_run(Side::reference, terms.atoms, search, reference_semantics, reference);
+    ProgramRun plan_run(Side::plan, terms.atoms, search, terms.semantics, plan.program);
     for (const ProgramInput& input : generator.inputs()) {
       const ir::Value& v = reference.value(input.id);
       const solvers::TermId term = enter(terms.atoms, terms.values, v.name, v.type, input.below, nullptr, {}, contents.at(input.id));
@@ -147,7 +148,7 @@ TEST(Programs, FoldingShardedPlansKeepsValues) {
     const std::uint64_t before = terms.atoms.accepted();
     plan_run.run();
     folds += static_cast<std::int64_t>(terms.atoms.accepted() - before);
-    check_values(terms, plan_run, executed, true, tally);
+    check_values(terms, plan_run, search.containment(), executed, true, tally);
     if (HasFatalFailure()) {
       ADD_FAILURE() << "seed " << seed << ", reference\n" << describe_program(reference);
       break;
@@ -155,7 +156,7 @@ TEST(Programs, FoldingShardedPlansKeepsValues) {
     for (const auto& [value, copies] : plan.copies) {
       for (std::size_t k = 0; k < copies.size(); ++k) {
         if (plan_run.term(copies[k]) == reference_run.term(value)) ++whole;
-        else if (folder.is_folded(plan_run.term(copies[k]))) ++parts;
+        else if (search.folder().is_folded(plan_run.term(copies[k]))) ++parts;
       }
     }
   }
@@ -180,14 +181,14 @@ TEST(Programs, AFoldStaysInsideTheShapeOfItsAtom) {
   for (const std::int64_t extent : {3, 6, 8}) {
     const ir::Program reference = exponentials(6), plan = exponentials(extent);
     Terms terms(nullptr);
-    solvers::Folder folder(terms.atoms);
-    ProgramRun reference_run(Side::reference, folder, terms.semantics, reference);
-    ProgramRun plan_run(Side::plan, folder, terms.semantics, plan);
+    verifier::FoldSearch search(terms.atoms);
+    ProgramRun reference_run(Side::reference, terms.atoms, search, terms.semantics, reference);
+    ProgramRun plan_run(Side::plan, terms.atoms, search, terms.semantics, plan);
     reference_run.run();
     plan_run.run();
     Tally tally;
-    check_values(terms, plan_run, execute_all(plan, {}, nullptr), false, tally);
-    EXPECT_EQ(folder.is_folded(plan_run.term(plan.body.back().outputs[0])), extent <= 6);
+    check_values(terms, plan_run, search.containment(), execute_all(plan, {}, nullptr), false, tally);
+    EXPECT_EQ(search.folder().is_folded(plan_run.term(plan.body.back().outputs[0])), extent <= 6);
   }
 }
 

@@ -10,8 +10,9 @@
 #include "lowering/unfold.h"
 #include "tests/unit/solvers/raw_term.h"
 #include "tests/unit/verifier/cluster_interpreter.h"
+#include "verifier/fold_search.h"
 #include "verifier/kernel/nonnegative_states.h"
-#include "verifier/run_program.h"
+#include "verifier/kernel/run_program.h"
 
 namespace shardproof::verifier {
 namespace {
@@ -125,7 +126,7 @@ class Updates {
 class Step {
  public:
   Step(const ir::Program& program, const std::vector<ValueId>& entries)
-      : semantics_(atoms_, literals_, nullptr), folder_(atoms_), run_(Side::reference, folder_, semantics_, program) {
+      : semantics_(atoms_, literals_, nullptr), search_(atoms_), run_(Side::reference, atoms_, search_, semantics_, program) {
     for (const ValueId v : entries) {
       const Shape& shape = program.value(v).type.shape;
       tensors_[v] = atoms_.opaque({program.value(v).name, shape, false, 0});
@@ -158,7 +159,7 @@ class Step {
   solvers::AtomTable atoms_{pool_, {}};
   LiteralTable literals_;
   Semantics semantics_;
-  solvers::Folder folder_;
+  FoldSearch search_;
   ProgramRun run_;
   std::map<ValueId, TensorId> tensors_;
 };

@@ -12,7 +12,8 @@
 #include "solvers/kernel/accesses.h"
 #include "tests/unit/verifier/cluster_interpreter.h"
 #include "tests/unit/verifier/cluster_programs.h"
-#include "verifier/run_program.h"
+#include "verifier/fold_search.h"
+#include "verifier/kernel/run_program.h"
 
 namespace shardproof::verifier {
 namespace {
@@ -52,8 +53,8 @@ struct Tally {
 class Trial {
  public:
   Trial(std::uint64_t seed, Random& random, const ir::Mesh& mesh, const testing::ClusterPrograms& programs)
-      : seed_(seed), mesh_(mesh), program_(programs.program), atoms_(pool_, {}), semantics_(atoms_, literals_, &mesh), folder_(atoms_),
-        run_(Side::plan, folder_, semantics_, program_) {
+      : seed_(seed), mesh_(mesh), program_(programs.program), atoms_(pool_, {}), semantics_(atoms_, literals_, &mesh), search_(atoms_),
+        run_(Side::plan, atoms_, search_, semantics_, program_) {
     for (const ValueId input : programs.inputs) enter(input, random);
     semantics_.set_arbitrary(paddings_);
     run_.run();
@@ -234,7 +235,7 @@ class Trial {
   solvers::AtomTable atoms_;
   LiteralTable literals_;
   Semantics semantics_;
-  solvers::Folder folder_;
+  FoldSearch search_;
   ProgramRun run_;
   std::set<TensorId> paddings_, carried_;
   std::set<ValueId> faulty_;

@@ -1,6 +1,6 @@
 // Gives every value of a program its term. On the reference side each arithmetic value defines an atom; on the
 // plan side each value is folded to reference atoms as soon as it is computed, so terms stay small and cost does
-// not depend on depth.
+// not depend on depth. Who finds the atoms is not known here (ProofSource).
 //
 // Loops stay rolled. A carried value must be an accumulation, next = carried + f with f free of all carried
 // values: then its result is init + sum over iterations of f; or not depend on carried values at all: then its
@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "ir/program.h"
-#include "solvers/fold.h"
-#include "verifier/containment.h"
+#include "solvers/kernel/atoms.h"
+#include "verifier/kernel/proof_source.h"
 #include "verifier/kernel/semantics.h"
 
 namespace shardproof::verifier {
@@ -37,7 +37,7 @@ struct Fault {
 
 class ProgramRun {
  public:
-  ProgramRun(Side side, solvers::Folder& folder, Semantics& semantics, const ir::Program& program);
+  ProgramRun(Side side, solvers::AtomTable& atoms, ProofSource& source, Semantics& semantics, const ir::Program& program);
 
   void set(ir::ValueId value, solvers::TermId term) { terms_[static_cast<std::size_t>(value.index)] = term; }
   // 1 where the value may be undefined (see Semantics::undefined_region).
@@ -73,8 +73,6 @@ class ProgramRun {
 
   // The term less the values carried by loops that it adds up.
   solvers::TermId without_carried(solvers::TermId term) const;
-  Containment& containment() { return containment_; }
-  const Containment& containment() const { return containment_; }
   const std::vector<Fault>& faults() const { return faults_; }
   const ir::Program& program() const { return program_; }
 
@@ -92,18 +90,18 @@ class ProgramRun {
   void fail(const ir::Instruction& instruction, Fault fault);
   void fail_carry(const ir::Instruction& loop, const ir::Carry& carry, Fault fault);
   std::vector<Denotation> operands_of(const ir::Instruction& instruction) const;
-  solvers::TermId fold_result(solvers::TermId term, bool completes_sums);
-  solvers::TermId contain(solvers::TermId term, const std::vector<solvers::TermId>& operands, bool arithmetic, const ir::TensorType& type);
+  solvers::TermId plan_value(const ir::Value& value, solvers::TermId term, bool completes_sums, const std::vector<solvers::TermId>& operands, bool arithmetic);
+  solvers::TermId tensor_over(solvers::Tensor tensor, const std::vector<solvers::VarId>& variables);
   solvers::TermId unknown(const std::string& name, const ir::TensorType& type);  // of an instruction without a meaning
   std::vector<solvers::VarId> scope_of(const ir::TensorType& type);  // coordinates, open loops, element indices
   bool needs_run(const ir::Instruction& instruction) const;
 
   Side side_;
-  solvers::Folder& folder_;
+  solvers::AtomTable& atoms_;
   solvers::TermPool& pool_;
+  ProofSource& source_;
   Semantics& semantics_;
   const ir::Program& program_;
-  Containment containment_;
   std::vector<solvers::TermId> terms_;
   std::vector<Infinity> infinities_;  // of values; what a loop carries is finite
   std::vector<solvers::TermId> undefined_;

@@ -1,4 +1,4 @@
-#include "verifier/run_program.h"
+#include "verifier/kernel/run_program.h"
 
 #include "ir/check.h"
 #include "solvers/kernel/accesses.h"
@@ -19,9 +19,8 @@ namespace {
 bool completes_sums(const Instruction& instruction) { return ir::schema_of(instruction.op).family == ir::OpFamily::communication; }
 }  // namespace
 
-ProgramRun::ProgramRun(Side side, solvers::Folder& folder, Semantics& semantics, const ir::Program& program)
-    : side_(side), folder_(folder), pool_(folder.atoms().pool()), semantics_(semantics), program_(program),
-      containment_(folder), terms_(program.values.size()), infinities_(program.values.size()), undefined_(program.values.size(), pool_.zero()), pending_(program.values.size()),
+ProgramRun::ProgramRun(Side side, solvers::AtomTable& atoms, ProofSource& source, Semantics& semantics, const ir::Program& program)
+    : side_(side), atoms_(atoms), pool_(atoms.pool()), source_(source), semantics_(semantics), program_(program), terms_(program.values.size()), infinities_(program.values.size()), undefined_(program.values.size(), pool_.zero()), pending_(program.values.size()),
       override_terms_(program.values.size()), changed_(program.values.size()) {}
 
 std::vector<VarId> ProgramRun::scope_of(const ir::TensorType& type) {
@@ -32,21 +31,22 @@ std::vector<VarId> ProgramRun::scope_of(const ir::TensorType& type) {
 }
 
 bool ProgramRun::is_finite(ValueId value) {
-  return infinities_[static_cast<std::size_t>(value.index)] == Infinity::none || SideConditions(folder_.atoms()).is_finite(term(value));
+  return infinities_[static_cast<std::size_t>(value.index)] == Infinity::none || SideConditions(atoms_).is_finite(term(value));
 }
 
-TermId ProgramRun::opaque(const std::string& name, const ir::TensorType& type) {
-  solvers::Tensor tensor{name, {}, false, 0};
+TermId ProgramRun::tensor_over(solvers::Tensor tensor, const std::vector<VarId>& variables) {
   std::vector<IndexId> indices;
-  for (VarId v : scope_of(type)) {
+  for (VarId v : variables) {
     tensor.shape.push_back(pool_.var(v).extent);
     indices.push_back(pool_.index_var(v));
   }
-  return pool_.access(folder_.atoms().opaque(std::move(tensor)), std::move(indices));
+  return pool_.access(atoms_.opaque(std::move(tensor)), std::move(indices));
 }
 
+TermId ProgramRun::opaque(const std::string& name, const ir::TensorType& type) { return tensor_over({name, {}, false, 0}, scope_of(type)); }
+
 TermId ProgramRun::unknown(const std::string& name, const ir::TensorType& type) {
-  return containment_.unknown("unknown value of " + name, scope_of(type));
+  return tensor_over({"unknown value of " + name, {}, false, 0, true}, scope_of(type));
 }
 
 void ProgramRun::override_value(ValueId value, TermId term) {
@@ -163,13 +163,13 @@ void ProgramRun::run_instruction(const Instruction& instruction) {
       const bool structural = family == ir::OpFamily::source || (family == ir::OpFamily::structure && instruction.op != OpCode::scatter_add);
       // Indices and conditions on them stay what they are: an atom would hide that its value is known.
       const bool index = !ir::is_float(value.type.dtype) && semantics_.is_index_function(result);
-      result = index ? result : structural || mentions(result, carried_) ? folder_.fold(result) : folder_.define(value.name, result);
+      if (!index) result = source_.reference_value(value.name, result, !structural && !mentions(result, carried_));
     } else {
       std::vector<TermId> terms;
       for (const Denotation& operand : operands) terms.push_back(operand.term);
       const ir::OpFamily family = ir::schema_of(instruction.op).family;
       const bool arithmetic = family != ir::OpFamily::structure && family != ir::OpFamily::source;
-      result = contain(fold_result(result, completes_sums(instruction)), terms, arithmetic, value.type);
+      result = plan_value(value, result, completes_sums(instruction), terms, arithmetic);
     }
     std::vector<TermId> regions;
     for (ValueId in : instruction.inputs) regions.push_back(undefined_region(in));
@@ -192,17 +192,10 @@ std::vector<Denotation> ProgramRun::operands_of(const Instruction& instruction) 
   return operands;
 }
 
-// Sums over part of a contraction are expected to fold only once a collective completes them; everything else
-// that does not fold at once is looked at harder.
-TermId ProgramRun::fold_result(TermId term, bool completes) {
-  const TermId folded = folder_.fold(term);
-  if (containment_.strayed(folded)) return folded;
-  return completes || pool_.node(folded).height == 0 ? folder_.refold(folded) : folder_.fold_cancelling(folded);
-}
-
-TermId ProgramRun::contain(TermId term, const std::vector<TermId>& operands, bool arithmetic, const ir::TensorType& type) {
-  if (!ir::is_float(type.dtype)) return term;
-  return containment_.contain(term, operands, arithmetic, [this](TermId t) { return mentions(t, carried_); });
+TermId ProgramRun::plan_value(const ir::Value& value, TermId term, bool completes, const std::vector<TermId>& operands, bool arithmetic) {
+  const TermId folded = source_.plan_value(value.name, term, completes);
+  if (!ir::is_float(value.type.dtype)) return folded;
+  return source_.contain(folded, operands, arithmetic, [this](TermId t) { return mentions(t, carried_); });
 }
 
 TermId ProgramRun::evaluate(const Step& step, const Instruction& instruction) {
@@ -212,8 +205,9 @@ TermId ProgramRun::evaluate(const Step& step, const Instruction& instruction) {
   };
   const std::vector<Denotation> operands = operands_of(instruction);
   try {
-    const TermId result = pool_.assume(semantics_.evaluate(instruction, operands, program_.value(instruction.outputs.at(0)).type), {});
-    const TermId folded = fold_result(result, completes_sums(instruction));
+    const ir::Value& value = program_.value(instruction.outputs.at(0));
+    const TermId result = pool_.assume(semantics_.evaluate(instruction, operands, value.type), {});
+    const TermId folded = source_.plan_value(value.name, result, completes_sums(instruction));
     unbind();
     return folded;
   } catch (...) {
@@ -298,8 +292,8 @@ void ProgramRun::finish_loop(const Instruction& instruction, VarId index, const 
                              "next = carried + something that depends on no carried value", "a general recurrence");
       }
       semantics_.require_sum_fits(value.name, result, value.type.dtype);
-      if (side_ == Side::plan) result = contain(fold_result(result, false), {term(carry.init), next}, true, value.type);
-      else result = mentions(result, carried_) ? folder_.fold(result) : folder_.define(value.name, result);
+      if (side_ == Side::plan) result = plan_value(value, result, false, {term(carry.init), next}, true);
+      else result = source_.reference_value(value.name, result, !mentions(result, carried_));
       assign(carry.result, result);
     } catch (const SemanticsError& e) {
       fail_carry(instruction, carry, {nullptr, {}, e.code, e.name, e.what(), e.expected, e.found});

@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "verifier/kernel/nonnegative_states.h"
-#include "verifier/session.h"
+#include "verifier/kernel/proof.h"
 #include "verifier/kernel/side_conditions.h"
 
 namespace shardproof::verifier {
@@ -12,7 +12,7 @@ using solvers::Obligation;
 using solvers::TensorId;
 using solvers::TermId;
 
-SideConditions Session::conditions_with(const std::set<TensorId>& nonnegative) {
+SideConditions Proof::conditions_with(const std::set<TensorId>& nonnegative) {
   SideConditions conditions(atoms_);
   for (const auto& [key, tensor] : literals_) conditions.know_literal(tensor, key.first.empty());
   for (const TensorId tensor : nonnegative) conditions.suppose_nonnegative(tensor);
@@ -20,7 +20,7 @@ SideConditions Session::conditions_with(const std::set<TensorId>& nonnegative) {
 }
 
 // Of the reference's states that are one tensor on entry, what they are on exit.
-std::map<TensorId, TermId> Session::terms_after_step() const {
+std::map<TensorId, TermId> Proof::terms_after_step() const {
   std::map<TensorId, TermId> next;
   for (const ir::ReferenceState& state : document_.reference.state) {
     const solvers::TermNode& entry = pool_.node(reference_run_->term(state.value));
@@ -29,14 +29,14 @@ std::map<TensorId, TermId> Session::terms_after_step() const {
   return next;
 }
 
-std::set<TensorId> Session::inputs_of_reference() {
+std::set<TensorId> Proof::inputs_of_reference() {
   std::set<TensorId> result;
   for (const auto& [name, value] : reference_entry_)
     if (const solvers::TermNode& n = pool_.node(reference_run_->term(value)); n.kind == solvers::TermKind::access) result.insert(n.tensor);
   return result;
 }
 
-Session::SideConditionResult Session::judge_side_conditions() {
+Proof::SideConditionResult Proof::judge_side_conditions() {
   SideConditionResult result;
   result.assumptions.push_back("real arithmetic: rounding, overflow and NaN of floating-point numbers are not modelled");
   for (const ir::ReferenceInput& input : document_.reference.inputs)
