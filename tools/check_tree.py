@@ -23,12 +23,14 @@ USES = {  # component -> what it may include, besides itself
     "lowering": {"ir"},
     "verifier/execution": {"ir", "lowering"},
     "verifier/kernel": {"ir", "lowering", "solvers/kernel"},
-    "verifier": {"ir", "lowering", "solvers/kernel", "solvers", "verifier/execution", "verifier/kernel"},
+    "verifier/certificate": {"ir", "lowering", "solvers/kernel", "verifier/kernel"},
+    "verifier": {"ir", "lowering", "solvers/kernel", "solvers", "verifier/execution", "verifier/kernel", "verifier/certificate"},
     "runtime": {"ir", "verifier/execution"},
 }
 LIBRARIES = {  # include prefix -> where it may be included
     "nlohmann/": {"ir", "lowering", "verifier", "tools", "tests"},
     "z3": {"solvers"},
+    "openssl/": {"verifier/certificate"},
     "boost/": {"verifier"},
     "torch/": {"runtime"},
     "ATen/": {"runtime"},

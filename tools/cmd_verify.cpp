@@ -34,6 +34,7 @@ struct VerifyArguments {
   bool quiet = false;
   bool no_suggestions = false;
   bool no_counterexample = false;
+  std::string certificate;
 };
 
 std::atomic<bool> interrupted = false;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables): signal handler
@@ -49,6 +50,7 @@ void handle_interrupts() {
 // What became of one plan.
 struct Outcome {
   verifier::Report report;
+  std::string certificate;  // empty: none
   std::shared_ptr<const ir::SourceFile> source;
   std::exception_ptr failure;  // a bug in shardproof
 };
@@ -80,6 +82,7 @@ Outcome verify_one(const std::string& path, const VerifyArguments& arguments, Pr
     options.find_counterexample = !arguments.no_counterexample;
     options.cancel = &interrupted;
     options.progress = [&](const verifier::Progress& p) { progress.update(path + ": " + p.phase, p.done, p.total); };
+    if (!arguments.certificate.empty()) options.certificate = &outcome.certificate;
     outcome.report = verifier::verify(*loaded.document, options);
   } catch (const std::bad_alloc&) {
     outcome.report = out_of_memory();
@@ -178,12 +181,18 @@ int cmd_verify(Arguments arguments) {
   app.footer(
       "exit codes: 0 all plans are equivalent, 1 disproved, 2 bad input, 3 not decided, 70 internal error; of several\n"
       "plans the worst, in the order 70, 2, 1, 3, 0. Let CI take everything but 0 as a failure.");
+  app.add_option("--certificate", parsed.certificate, "file to write a certificate to, if the plan is proved: `check-certificate` replays it without a search");
   app.add_flag("-q,--quiet", parsed.quiet, "print findings only, no verdict");
   app.add_option("--color", parsed.color, "auto, always or never")
       ->check(CLI::IsMember({"auto", "always", "never"}))
       ->capture_default_str();
   if (!parse_arguments(app, arguments)) return 0;
 
+  if (!parsed.certificate.empty()) {
+    if (parsed.plans.size() > 1) throw UsageError("--certificate is for one plan, not for " + std::to_string(parsed.plans.size()));
+    if (parsed.assume_defined) throw UsageError("--certificate is for a plan that is proved without --assume-defined");
+    require_folder(parsed.certificate);
+  }
   require_folder(parsed.output);
   handle_interrupts();
   ProgressLine progress(!parsed.quiet);
@@ -193,7 +202,10 @@ int cmd_verify(Arguments arguments) {
     if (outcome.failure) std::rethrow_exception(outcome.failure);
   }
   write_file(parsed.output, [&](std::ostream& out) { render_all(outcomes, parsed, out); });
-  return overall_exit_code(outcomes);
+  if (parsed.certificate.empty() || outcomes[0].report.verdict != verifier::Verdict::equivalent) return overall_exit_code(outcomes);
+  if (outcomes[0].certificate.empty()) return kExitUnknown;  // the report says why
+  write_file(parsed.certificate, [&](std::ostream& out) { out << outcomes[0].certificate; });
+  return 0;
 }
 
 }  // namespace shardproof::tools

@@ -7,6 +7,7 @@
 
 #include "ir/check.h"
 #include "ir/validate.h"
+#include "verifier/certificate/check.h"
 #include "verifier/diagnose.h"
 #include "verifier/disproof.h"
 #include "verifier/precision_audit.h"
@@ -41,21 +42,6 @@ std::size_t peak_bytes() {
 #endif
 }
 
-// What the prover cannot take yet is said before any work is done.
-bool supported(const ir::Plan& plan, ir::DiagnosticSink& sink) {
-  if (plan.stages.size() != 1)
-    sink.error("SP0905", "unsupported", "the prover takes plans of one stage program so far", plan.stages.empty() ? ir::Span{} : plan.stages[1].span,
-               "one entry in `stages`", std::to_string(plan.stages.size()));
-  else if (!plan.stages[0].where.empty())
-    sink.error("SP0905", "unsupported", "the prover takes a stage program that runs on all ranks so far", plan.stages[0].span, "no `where`", "a restricted stage");
-  if (plan.meshes.size() != 1)
-    sink.error("SP0905", "unsupported", "the prover takes plans on one mesh so far", plan.meshes.empty() ? ir::Span{} : plan.meshes[1].span,
-               "one entry in `meshes`", std::to_string(plan.meshes.size()));
-  if (plan.schedule)
-    sink.error("SP0905", "unsupported", "the prover takes plans without a pipeline schedule so far", plan.schedule->span, "no `schedule`", "a schedule");
-  return sink.ok();
-}
-
 using Failure = Session::SideConditionResult::Failure;
 
 void vacuous(Report& report, const Failure& condition) {
@@ -88,12 +74,26 @@ void needs_more(Report& report, const std::vector<Failure>& unmet, bool assume) 
                                               assumable ? "avoid the operation, or take it as defined with --assume-defined" : "avoid the operation"));
 }
 
+// Hands the certificate out if it passes its check.
+void certify(const ir::Document& document, const VerifyOptions& options, const TermWriter& written, Report& report) {
+  std::string text = certificate_text(document, SHARDPROOF_VERSION, written.text(), written.lines());
+  const CertificateReport checked = check_certificate(document, text, {0, options.memory_bytes, {}, options.cancel});
+  if (checked.verdict == CertificateReport::Verdict::valid) {
+    *options.certificate = std::move(text);
+    return;
+  }
+  ir::Diagnostic d = ir::make_error("SP0804", "no-certificate", "the plan is proved, but its proof rests on more than a certificate can say: " + checked.diagnostics.front().message, {});
+  d.severity = ir::Severity::warning;
+  report.diagnostics.push_back(std::move(d));
+}
+
 }  // namespace
 
 VerifyOptions proof_alone(const VerifyOptions& options) {
   VerifyOptions result = options;
   result.suggest_fixes = result.find_counterexample = result.cross_check = false;
   result.progress = {};
+  result.certificate = nullptr;
   return result;
 }
 
@@ -161,6 +161,7 @@ Report verify(const ir::Document& document, const VerifyOptions& options) {
     for (const Claim& claim : session.claims()) report.proved_results.insert(claim.name);
     for (const Claim& claim : session.claims())
       if (!claim.proved) report.proved_results.erase(claim.name);
+    if (session.certifier() != nullptr) session.certifier()->stop();
     where = "looking for the cause";
     diagnose(session, options, report);
     if (report.verdict == Verdict::equivalent && !conditions.unshown.empty() && !options.assume_defined) may_be_vacuous(report, conditions.unshown);
@@ -168,6 +169,10 @@ Report verify(const ir::Document& document, const VerifyOptions& options) {
     report.statistics.z3_queries = static_cast<std::int64_t>(session.z3().statistics().asked);
     report.statistics.folds = static_cast<std::int64_t>(session.atoms().accepted());
     report.obligations.by_z3 = static_cast<std::int64_t>(session.z3().statistics().proved);
+    if (session.certifier() != nullptr && report.verdict == Verdict::equivalent) {
+      where = "writing the certificate";
+      certify(document, options, session.certifier()->written(), report);
+    }
   } catch (const solvers::BudgetExceeded& e) {
     give_up(report, e, where);
     stopped = e.what_kind != solvers::BudgetExceeded::What::size;

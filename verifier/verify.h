@@ -24,6 +24,7 @@ struct VerifyOptions {
   bool cross_check = true;  // execute a plan that is proved, too; see verifier/disproof.h
   bool assume_defined = false;   // take the plan's operations as defined: what that needs is listed as an assumption
   int max_defects = 16;          // independent faults looked for
+  std::string* certificate = nullptr;  // receives a certificate if the plan is proved (verifier/certificate)
   std::function<void(const Progress&)> progress;  // called now and then, from the calling thread
   const std::atomic<bool>* cancel = nullptr;      // set to true to stop: unknown
 };

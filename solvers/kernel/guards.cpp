@@ -248,7 +248,7 @@ std::pair<std::int64_t, std::int64_t> TermPool::modulus_under(const IndexAtom& m
     if (guard.kind != TermKind::range || index(guard.form).terms.size() != 1) continue;
     const IndexAtom larger = atom(index(guard.form).terms[0].first);
     const std::int64_t c = modulus.divisor;
-    if (larger.kind != AtomKind::modulo || larger.divisor == c || larger.divisor % c != 0) continue;
+    if (larger.kind != AtomKind::modulo || larger.divisor % c != 0) continue;
     const std::int64_t from = std::max(guard.lo, larger.lo), to = std::min(guard.hi, larger.hi);
     const std::int64_t q = floor_div(from, c);
     if (q != floor_div(to, c) || index_mod(index_sub(larger.inner, modulus.inner), c) != index_constant(0)) continue;

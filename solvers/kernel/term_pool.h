@@ -180,6 +180,7 @@ class TermPool {
   VarId element(std::size_t dim, std::int64_t extent);
   VarId pattern(std::size_t dim, std::int64_t extent);
   VarId named(VarKind kind, const std::string& name, std::int64_t extent);
+  std::optional<VarId> find_named(VarKind kind, const std::string& name) const;
   const Variable& var(VarId id) const { return variables_[id.at()]; }
   VarSetId union_of(VarSetId a, VarSetId b);
   bool contains(VarSetId set, VarId var) const;
@@ -249,7 +250,7 @@ class TermPool {
   std::vector<Case> cases_on(IndexId form, const std::vector<TermId>& terms);
   std::optional<IndexId> guard_form(TermId term) const;  // of some top-level guard
 
-  // --- reductions (reduce.cpp, reduce_rules.cpp)
+  // --- reductions (reduce.cpp, reduce_vars.cpp)
   TermId reduce(Reduction op, std::vector<VarId> vars, TermId body);
   // Unrolled sums (merge_sums.cpp). first + second as the sum of body(t), if they are its instances; total + next as one
   // sum, if next is the instance of total's summand after the last or before the first. Nothing if not.
@@ -265,7 +266,7 @@ class TermPool {
   std::size_t node_count() const { return nodes_.size(); }
   TermId substitute(TermId term, Substitution& substitution);
 
-  // --- guards as facts (bounds.cpp)
+  // --- guards as facts (guards.cpp)
   // Interval of e when the guard terms all hold; never wider than the static one.
   std::pair<std::int64_t, std::int64_t> bounds_under(IndexId e, const std::vector<TermId>& guards);
   // A term equal to `term` wherever all guards hold, with the divisions and moduli that they decide (assume.cpp).

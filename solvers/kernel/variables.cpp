@@ -56,6 +56,11 @@ VarId TermPool::named(VarKind kind, const std::string& name, std::int64_t extent
   return it->second;
 }
 
+std::optional<VarId> TermPool::find_named(VarKind kind, const std::string& name) const {
+  const auto it = named_ids_.find({kind, name});
+  return it == named_ids_.end() ? std::nullopt : std::optional(it->second);
+}
+
 VarId TermPool::FreshScope::fresh(std::int64_t extent) {
   const std::int64_t depth = pool_->fresh_depth_[extent]++;
   extents_.push_back(extent);

@@ -38,6 +38,20 @@ ir::Program used_reference(const ir::Document& document) {
 
 }  // namespace
 
+bool supported(const ir::Plan& plan, ir::DiagnosticSink& sink) {
+  if (plan.stages.size() != 1)
+    sink.error("SP0905", "unsupported", "the prover takes plans of one stage program so far", plan.stages.empty() ? ir::Span{} : plan.stages[1].span,
+               "one entry in `stages`", std::to_string(plan.stages.size()));
+  else if (!plan.stages[0].where.empty())
+    sink.error("SP0905", "unsupported", "the prover takes a stage program that runs on all ranks so far", plan.stages[0].span, "no `where`", "a restricted stage");
+  if (plan.meshes.size() != 1)
+    sink.error("SP0905", "unsupported", "the prover takes plans on one mesh so far", plan.meshes.empty() ? ir::Span{} : plan.meshes[1].span,
+               "one entry in `meshes`", std::to_string(plan.meshes.size()));
+  if (plan.schedule)
+    sink.error("SP0905", "unsupported", "the prover takes plans without a pipeline schedule so far", plan.schedule->span, "no `schedule`", "a schedule");
+  return sink.ok();
+}
+
 Proof::Proof(const ir::Document& document, ProofLimits limits, const MakeSource& make_source)
     : document_(document), limits_(std::move(limits)), start_(std::chrono::steady_clock::now()),
       atoms_(pool_, [this](solvers::IndexId e, std::int64_t lo, std::int64_t hi, const std::vector<TermId>& guards) { return source_->proves_range(e, lo, hi, guards); }),

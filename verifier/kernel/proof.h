@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "ir/diagnostic.h"
 #include "ir/plan.h"
 #include "solvers/kernel/atoms.h"
 #include "verifier/kernel/bindings.h"
@@ -36,6 +37,9 @@ struct Claim {
   solvers::TermId found;
   bool proved = false;
 };
+
+// What a proof cannot take yet is said before any work is done.
+bool supported(const ir::Plan& plan, ir::DiagnosticSink& sink);
 
 class Proof {
  public:

@@ -1,0 +1,64 @@
+// Every right plan of tests/bugs and of tests/mutations has a certificate, and it checks; that of another plan does not.
+#include <gtest/gtest.h>
+
+#include <ostream>
+
+#include "bugs/case.h"
+#include "mutations/mutate.h"
+#include "proving.h"
+#include "verifier/certificate/check.h"
+
+namespace shardproof {
+namespace {
+
+using verifier::CertificateReport;
+using verifier::Verdict;
+
+struct Certified {
+  verifier::Report report;
+  std::string certificate;
+};
+
+Certified certify(const ir::Document& document) {
+  Certified result;
+  verifier::VerifyOptions options = verifier::proof_alone({});
+  options.timeout_seconds = 60;
+  options.certificate = &result.certificate;
+  result.report = verifier::verify(document, options);
+  return result;
+}
+
+std::string told(const CertificateReport& report) {
+  std::string text;
+  for (const ir::Diagnostic& d : report.diagnostics) text += d.code + " " + d.message + "\n";
+  return text;
+}
+
+class BugCertificates : public testing::TestWithParam<bugs::Bug> {};
+
+TEST_P(BugCertificates, RightPlanIsCertified) {
+  const ir::Document right = GetParam().make(false, bugs::full_sizes());
+  const Certified certified = certify(right);
+  if (certified.report.verdict != Verdict::equivalent) {
+    EXPECT_TRUE(certified.certificate.empty());
+    GTEST_SKIP() << "proved with --assume-defined only";
+  }
+  ASSERT_FALSE(certified.certificate.empty()) << testing_support::told(certified.report);
+  EXPECT_EQ(verifier::check_certificate(right, certified.certificate).verdict, CertificateReport::Verdict::valid);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, BugCertificates, testing::ValuesIn(bugs::all_bugs()), [](const auto& param) { return param.param.name; });
+
+TEST(PlannedCertificates, EveryBasePlanIsCertified) {
+  for (const mutations::Subject& subject : mutations::base_plans()) {
+    const Certified certified = certify(subject.document);
+    ASSERT_EQ(certified.report.verdict, Verdict::equivalent) << testing_support::told(certified.report);
+    EXPECT_FALSE(certified.certificate.empty()) << subject.name << " " << certified.report.obligations.by_z3 << " by Z3 " << testing_support::told(certified.report);
+    const CertificateReport checked = verifier::check_certificate(subject.document, certified.certificate);
+    EXPECT_EQ(checked.verdict, CertificateReport::Verdict::valid) << subject.name << told(checked);
+    EXPECT_EQ(checked.assumptions, certified.report.assumptions);
+  }
+}
+
+}  // namespace
+}  // namespace shardproof
