@@ -205,6 +205,8 @@ int cmd_verify(Arguments arguments) {
   if (parsed.certificate.empty() || outcomes[0].report.verdict != verifier::Verdict::equivalent) return overall_exit_code(outcomes);
   if (outcomes[0].certificate.empty()) return kExitUnknown;  // the report says why
   write_file(parsed.certificate, [&](std::ostream& out) { out << outcomes[0].certificate; });
+  if (!parsed.quiet && parsed.format == "full" && parsed.output == "-")
+    std::cout << "wrote " << parsed.certificate << ": a certificate of " << outcomes[0].certificate.size() << " bytes\n";
   return 0;
 }
 

@@ -4,29 +4,15 @@
 #include <ostream>
 
 #include "bugs/case.h"
+#include "certificates/certified.h"
 #include "mutations/mutate.h"
 #include "proving.h"
-#include "verifier/certificate/check.h"
 
 namespace shardproof {
 namespace {
 
 using verifier::CertificateReport;
 using verifier::Verdict;
-
-struct Certified {
-  verifier::Report report;
-  std::string certificate;
-};
-
-Certified certify(const ir::Document& document) {
-  Certified result;
-  verifier::VerifyOptions options = verifier::proof_alone({});
-  options.timeout_seconds = 60;
-  options.certificate = &result.certificate;
-  result.report = verifier::verify(document, options);
-  return result;
-}
 
 std::string told(const CertificateReport& report) {
   std::string text;

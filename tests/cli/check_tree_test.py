@@ -39,6 +39,14 @@ class CheckTree(unittest.TestCase):
         self.assert_problem({"runtime/a.h": "#pragma once\n", "verifier/b.cpp": '#include "runtime/a.h"\n'},
                             "not runtime")
 
+    def test_what_is_trusted_knows_no_search(self):
+        self.assert_problem({"solvers/fold.h": "#pragma once\n", "solvers/kernel/b.cpp": '#include "solvers/fold.h"\n'},
+                            "solvers/kernel may include ir besides itself, not solvers")
+        self.assert_problem({"verifier/session.h": "#pragma once\n", "verifier/certificate/b.cpp": '#include "verifier/session.h"\n'},
+                            "not verifier")
+        self.assert_problem({"solvers/fold.h": "#pragma once\n", "tools/check_certificate/b.cpp": '#include "solvers/fold.h"\n'},
+                            "not solvers")
+
     def test_third_parties(self):
         self.assert_problem({"ir/a.cpp": "#include <z3++.h>\n"}, "<z3++.h> belongs to solvers")
         self.assert_problem({"ir/a.h": "#pragma once\n#include <nlohmann/json.hpp>\n"}, "third-party header")

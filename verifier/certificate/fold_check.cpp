@@ -267,8 +267,8 @@ bool FoldCheck::has_infinite(TermId term) {
   if (const auto it = infinite_.find(term.value); it != infinite_.end()) return it->second;
   const TermNode& n = pool_.node(term);
   bool found = false;
-  if (n.kind == TermKind::access) found = !conditions_.is_finite(term);
-  if (n.kind == TermKind::apply) found = n.function == Function::negative_infinity;
+  if (n.kind == TermKind::access || (n.kind == TermKind::apply && n.function == Function::log)) found = !conditions_.is_finite(term);
+  if (n.kind == TermKind::apply) found = found || n.function == Function::negative_infinity;
   for (const Monomial& m : n.monomials)
     for (const Factor& f : m.factors) found = found || has_infinite(f.term);
   for (const TermId a : n.arguments) found = found || has_infinite(a);
@@ -290,16 +290,17 @@ void FoldCheck::collect(TermId term, Own& own, std::set<TermId>& seen) const {
 }
 
 bool FoldCheck::is_proper(TermId term, const Own& own) {
-  if (!has_infinite(term) || own.count({term, true}) != 0) return true;
+  if (!has_infinite(term)) return true;
   const TermNode& n = pool_.node(term);
   switch (n.kind) {
     case TermKind::poly: return is_proper_sum(term, own);
     case TermKind::apply: {
       const bool takes_infinity = n.function == Function::exp || n.function == Function::max;
-      return std::all_of(n.arguments.begin(), n.arguments.end(),
-                         [&](TermId a) { return !has_infinite(a) || (is_proper(a, own) && (takes_infinity || conditions_.is_finite(a))); });
+      return std::all_of(n.arguments.begin(), n.arguments.end(), [&](TermId a) {
+        return !has_infinite(a) || own.count({a, true}) != 0 || (is_proper(a, own) && (takes_infinity || conditions_.is_finite(a)));
+      });
     }
-    case TermKind::reduce: return is_proper(n.body, own) && (n.reduction == Reduction::max || conditions_.is_finite(n.body));
+    case TermKind::reduce: return own.count({n.body, true}) != 0 || (is_proper(n.body, own) && (n.reduction == Reduction::max || conditions_.is_finite(n.body)));
     default: return true;
   }
 }
@@ -315,9 +316,12 @@ bool FoldCheck::is_proper_sum(TermId term, const Own& own) {
         continue;
       }
       ++others;
-      if (!has_infinite(f.term) || own.count({f.term, f.power > 0}) != 0) continue;
+      if (!has_infinite(f.term)) continue;
+      const TermNode& n = pool_.node(f.term);
+      const bool leaf = n.kind == TermKind::access || (n.kind == TermKind::apply && n.function == Function::negative_infinity);
+      if (!leaf && own.count({f.term, f.power > 0}) != 0) continue;
       if (!is_proper(f.term, own)) return false;
-      if (conditions_.is_finite(f.term)) continue;
+      if (conditions_.is_finite(pool_.product({f}, ir::Rational(1)))) continue;  // exp(-inf) is finite, its inverse is not
       if (f.power != 1) return false;
       ++infinite;
     }

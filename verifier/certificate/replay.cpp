@@ -83,17 +83,31 @@ TermId Replay::replaced(std::string_view kind, const std::string& name, TermId t
   });
 }
 
+// What `value` requires is kept apart from what the reference itself has required.
+template <typename F>
+TermId Replay::deferring(F&& value) {
+  const std::size_t own = pool_.obligations().size();
+  const TermId result = value();
+  if (pool_.obligations().size() == own) return result;
+  const std::vector<solvers::Obligation> all = pool_.take_obligations();
+  for (std::size_t i = 0; i < own; ++i) pool_.require(all[i].kind, all[i].term);
+  deferred_.insert(deferred_.end(), all.begin() + static_cast<std::ptrdiff_t>(own), all.end());
+  return result;
+}
+
 TermId Replay::reference_value(const std::string& name, TermId term, bool may_define) {
-  if (!may_define || !take("def", name)) return replaced("ref", name, term);
-  return guarded(name, [&] {
-    Words words(lines_[next_line_]);
-    words.next();
-    words.next();
-    const TermId result = define(words, name, term);
-    ++next_line_;
-    ++next_result_;
-    ++checked_;
-    return result;
+  return deferring([&] {
+    if (!may_define || !take("def", name)) return replaced("ref", name, term);
+    return guarded(name, [&] {
+      Words words(lines_[next_line_]);
+      words.next();
+      words.next();
+      const TermId result = define(words, name, term);
+      ++next_line_;
+      ++next_result_;
+      ++checked_;
+      return result;
+    });
   });
 }
 
@@ -105,7 +119,8 @@ TermId Replay::define(Words& words, const std::string& name, TermId term) {
   std::vector<VarId> dims;
   while (!words.done()) {
     const VarId v = reader_.variable(words);
-    if (pool_.var(v).kind != solvers::VarKind::element || !pool_.contains(pool_.node(term).free, v) || std::find(dims.begin(), dims.end(), v) != dims.end())
+    const solvers::VarKind kind = pool_.var(v).kind;
+    if ((kind != solvers::VarKind::element && kind != solvers::VarKind::loop) || !pool_.contains(pool_.node(term).free, v) || std::find(dims.begin(), dims.end(), v) != dims.end())
       throw MalformedLine("a tensor is indexed by what is no index of the value");
     dims.push_back(v);
   }
@@ -128,6 +143,8 @@ TermId Replay::define(Words& words, const std::string& name, TermId term) {
   std::vector<solvers::IndexId> indices;
   for (const VarId v : dims) indices.push_back(pool_.index_var(v));
   const TermId value = pool_.mul(multiplier, pool_.access(tensor, std::move(indices)));
+  for (const VarId v : pool_.members(pool_.node(value).free))
+    if (!pool_.contains(pool_.node(term).free, v)) throw MalformedLine("the multiplier of a definition depends on what its value does not depend on");
   if (!check_.is_proper(value)) reject(Rejection::Why::unproved, name, "the value is a multiple of what may be minus infinity");
   return value;
 }
@@ -160,7 +177,8 @@ TermId Replay::claimed_value(const std::string& claim, ClaimStep step, TermId te
   return replaced(step == ClaimStep::summed ? "sum" : "cmp", claim, term);
 }
 
-void Replay::finish() const {
+void Replay::finish() {
+  for (const solvers::Obligation& o : deferred_) pool_.require(o.kind, o.term);
   if (next_result_ == results_.size() && next_line_ == lines_.size()) return;
   const std::size_t line = next_result_ < results_.size() ? results_[next_result_] : next_line_;
   throw Rejection(Rejection::Why::malformed, first_line_ + static_cast<std::int64_t>(line), {}, "this line belongs to no value of the proof");

@@ -34,8 +34,9 @@ class Replay : public ProofSource {
   solvers::TermId contain(solvers::TermId term, const std::vector<solvers::TermId>& operands, bool arithmetic, const Keep& keep) override;
   solvers::TermId claimed_value(const std::string& claim, ClaimStep step, solvers::TermId term) override;
 
-  // Throws if some result was not asked for.
-  void finish() const;
+  // Throws if some result was not asked for. Then what the certificate's terms of reference values needed is asked of the plan: it must follow
+  // from what the reference needs, and may not become an assumption.
+  void finish();
   std::int64_t checked() const { return checked_; }  // results so far
 
  private:
@@ -44,6 +45,8 @@ class Replay : public ProofSource {
   solvers::TermId define(Words& words, const std::string& name, solvers::TermId term);
   void number_tensors();
   [[noreturn]] void reject(Rejection::Why why, const std::string& name, const std::string& message) const;
+  template <typename F>
+  solvers::TermId deferring(F&& value);
   template <typename F>
   auto guarded(const std::string& name, F&& read);
 
@@ -56,6 +59,7 @@ class Replay : public ProofSource {
   std::vector<std::size_t> results_;  // lines with results
   std::size_t next_result_ = 0, next_line_ = 0;
   std::size_t tensors_seen_ = 0;
+  std::vector<solvers::Obligation> deferred_;
   bool lost_ = false;  // the value just read
   std::int64_t checked_ = 0;
 };

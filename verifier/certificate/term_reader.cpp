@@ -17,6 +17,7 @@ using solvers::VarKind;
 namespace {
 
 constexpr int kMaxDepth = 60;              // of index terms in each other
+constexpr int kMaxTermDepth = 200;
 constexpr std::int64_t kMaxPower = 64;
 constexpr std::int64_t kMaxExtent = std::int64_t{1} << 56;
 constexpr std::int64_t kLimit = std::int64_t{1} << 60;
@@ -90,7 +91,12 @@ void TermReader::node(std::string_view line) {
   if (kind == "ve" || kind == "vm" || kind == "vl" || kind == "vb") variables_.push_back(read_variable(kind, words));
   else if (kind == "a" || kind == "q" || kind == "m" || kind == "l") atoms_.push_back(read_atom(kind, words));
   else if (kind == "i") indices_.push_back(read_index(words));
-  else terms_.push_back(read_term(kind, words));
+  else {
+    depth_ = 0;
+    const TermId term = read_term(kind, words);
+    if (depth_ >= kMaxTermDepth) throw MalformedLine("terms lie too deep in each other");
+    terms_.push_back({term, depth_ + 1});
+  }
   if (!words.done()) throw MalformedLine("the line goes on after its end");
 }
 
@@ -146,13 +152,19 @@ TermReader::Index TermReader::read_index(Words& words) {
   return result;
 }
 
+TermId TermReader::operand(Words& words) {
+  const Term& term = at(terms_, words);
+  depth_ = std::max(depth_, term.depth);
+  return term.id;
+}
+
 TermId TermReader::read_poly(Words& words) {
   std::vector<TermId> parts;
   while (!words.done()) {
     const ir::Rational coefficient = words.rational();
     std::vector<solvers::Factor> factors;
     for (std::int64_t n = words.integer(0, 1 << 12); n > 0; --n) {
-      const TermId factor = at(terms_, words);
+      const TermId factor = operand(words);
       const std::int64_t power = words.integer(-kMaxPower, kMaxPower);
       if (power == 0) throw MalformedLine("a factor to the power 0");
       factors.push_back({factor, static_cast<std::int32_t>(power)});
@@ -175,12 +187,12 @@ TermId TermReader::read_term(std::string_view kind, Words& words) {
     if (at_name == kFunctionNames.end()) throw MalformedLine("there is no function `" + std::string(name) + "`");
     const auto function = static_cast<Function>(at_name - kFunctionNames.begin());
     std::vector<TermId> arguments;
-    while (!words.done()) arguments.push_back(at(terms_, words));
+    while (!words.done()) arguments.push_back(operand(words));
     if (!takes(function, arguments.size())) throw MalformedLine("`" + std::string(name) + "` takes another number of arguments");
     return pool_.apply(function, std::move(arguments));
   }
   if (kind == "s" || kind == "u") {
-    const TermId body = at(terms_, words);
+    const TermId body = operand(words);
     // The binders are opened by variables of a scope first, as in every reduction.
     solvers::TermPool::FreshScope scope(pool_);
     solvers::Substitution names;

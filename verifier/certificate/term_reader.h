@@ -44,7 +44,7 @@ class TermReader {
   // A line of a node. Throws MalformedLine, and what the pool throws.
   void node(std::string_view line);
 
-  solvers::TermId term(Words& words) const { return at(terms_, words); }
+  solvers::TermId term(Words& words) const { return at(terms_, words).id; }
   solvers::VarId variable(Words& words) const { return at(variables_, words); }
 
  private:
@@ -52,6 +52,10 @@ class TermReader {
   static const T& at(const std::vector<T>& list, Words& words) {
     return list[static_cast<std::size_t>(words.integer(0, static_cast<std::int64_t>(list.size()) - 1))];
   }
+  struct Term {
+    solvers::TermId id;
+    int depth = 0;
+  };
   struct Index {
     solvers::IndexId id;
     int depth = 0;
@@ -61,6 +65,7 @@ class TermReader {
   Index read_index(Words& words);
   solvers::TermId read_poly(Words& words);
   solvers::TermId read_term(std::string_view kind, Words& words);
+  solvers::TermId operand(Words& words);
   solvers::TensorId tensor(Words& words) const { return at(tensors_, words); }
   std::vector<solvers::IndexId> indices_of(solvers::TensorId tensor, Words& words, int* depth);
 
@@ -68,7 +73,8 @@ class TermReader {
   std::vector<solvers::TensorId> tensors_;
   std::vector<solvers::VarId> variables_;
   std::vector<Index> atoms_, indices_;
-  std::vector<solvers::TermId> terms_;
+  std::vector<Term> terms_;
+  int depth_ = 0;  // of the operands of the term that is being read
   std::int64_t binders_ = 0;
 };
 
