@@ -1,5 +1,7 @@
 #include "solvers/kernel/atoms.h"
 
+#include <algorithm>
+
 #include "ir/check.h"
 
 namespace shardproof::solvers {
@@ -51,6 +53,10 @@ bool AtomTable::in_range(IndexId e, std::int64_t extent, const std::vector<TermI
   if (node.lo >= 0 && node.hi < extent) return true;
   const auto [lo, hi] = pool_.bounds_under(e, guards);
   if (lo >= 0 && hi < extent) return true;
+  if (!guards.empty()) {
+    const auto [parts_lo, parts_hi] = pool_.bounds_by_parts(e, guards);
+    if (std::max(lo, parts_lo) >= 0 && std::min(hi, parts_hi) < extent) return true;
+  }
   return oracle_ && oracle_(e, 0, extent - 1, guards);
 }
 

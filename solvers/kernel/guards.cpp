@@ -339,4 +339,30 @@ std::pair<std::int64_t, std::int64_t> TermPool::bounds_under(IndexId e, const st
   return {lo, hi};
 }
 
+// What guards imply of single variables (d = 1 if 2047 < 1408*d + x and x < 1408) bounds the parts of e: they are facts like
+// the guards, so adding them changes nothing but what intervals see (behind the guards, with which bounds_under combines them). Twice, for
+// a variable that is bounded once another is.
+std::pair<std::int64_t, std::int64_t> TermPool::bounds_by_parts(IndexId e, const std::vector<TermId>& guards) {
+  std::vector<TermId> facts = guards;
+  VarSetId free{0};
+  for (const TermId g : guards) free = union_of(free, node(g).free);
+  for (int round = 0; round < 2; ++round) {
+    for (const VarId v : std::vector<VarId>(members(free))) {
+      const IndexId alone = index_var(v);
+      const auto [lo, hi] = bounds_under(alone, facts);
+      if (lo > hi || (lo <= index(alone).lo && hi >= index(alone).hi)) continue;
+      const auto known = facts.begin() + static_cast<std::ptrdiff_t>(guards.size());
+      if (const TermId fact = range(alone, lo, hi); is_guard(fact) && std::find(known, facts.end(), fact) == facts.end()) facts.push_back(fact);
+    }
+  }
+  const IndexNode sum = index(e);
+  std::int64_t lo = sum.constant, hi = sum.constant;
+  for (const auto& [a, k] : sum.terms) {
+    const auto [part_lo, part_hi] = bounds_under(intern_index(0, {{a, 1}}), facts);
+    lo = checked_add(lo, checked_mul(k, k > 0 ? part_lo : part_hi));
+    hi = checked_add(hi, checked_mul(k, k > 0 ? part_hi : part_lo));
+  }
+  return {lo, hi};
+}
+
 }  // namespace shardproof::solvers

@@ -269,6 +269,8 @@ class TermPool {
   // --- guards as facts (guards.cpp)
   // Interval of e when the guard terms all hold; never wider than the static one.
   std::pair<std::int64_t, std::int64_t> bounds_under(IndexId e, const std::vector<TermId>& guards);
+  // The same with more work, part by part: neither is always the tighter one.
+  std::pair<std::int64_t, std::int64_t> bounds_by_parts(IndexId e, const std::vector<TermId>& guards);
   // A term equal to `term` wherever all guards hold, with the divisions and moduli that they decide (assume.cpp).
   // With Detail::parts also those that a guard confines to a part of their range; then the pieces of one function
   // look different, so that detail is for comparing under equal guards only.

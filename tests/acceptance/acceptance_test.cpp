@@ -13,6 +13,7 @@
 #include "lowering/plan_training.h"
 #include "lowering/training_config.h"
 #include "mutations/mutate.h"
+#include "verifier/certificate/check.h"
 #include "verifier/verify.h"
 
 namespace shardproof {
@@ -43,8 +44,9 @@ mutations::Subject plan(const std::string& setup) {
   return {setup, std::move(document)};
 }
 
-Report prove(const ir::Document& document) {
+Report prove(const ir::Document& document, std::string* certificate = nullptr) {
   verifier::VerifyOptions options;
+  options.certificate = certificate;
   options.suggest_fixes = options.find_counterexample = false;
   return verifier::verify(document, options);
 }
@@ -87,8 +89,11 @@ const std::vector<Setup>& setups() {
 
 class Acceptance : public testing::TestWithParam<Setup> {};
 
-TEST_P(Acceptance, PlanIsProved) {
-  const Report report = prove(plan(GetParam().name).document);
+TEST_P(Acceptance, PlanIsProvedAndCertified) {
+  const ir::Document document = plan(GetParam().name).document;
+  std::string certificate;
+  const Report report = prove(document, &certificate);
+  EXPECT_EQ(verifier::check_certificate(document, certificate).verdict, verifier::CertificateReport::Verdict::valid);
   EXPECT_EQ(report.verdict, Verdict::equivalent) << report.unknown_reason;
   EXPECT_GE(report.obligations.proved, GetParam().obligations);
   EXPECT_TRUE(report.diagnostics.empty());

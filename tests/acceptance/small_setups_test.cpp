@@ -5,6 +5,7 @@
 #include <functional>
 #include <ostream>
 
+#include "certificates/certified.h"
 #include "lowering/build_reference.h"
 #include "lowering/plan_training.h"
 #include "mutations/mutate.h"
@@ -85,8 +86,10 @@ const std::vector<Setup>& setups() {
 
 class SmallSetups : public testing::TestWithParam<Setup> {};
 
-TEST_P(SmallSetups, PlanIsProved) {
-  const verifier::Report report = testing_support::prove(document_of(GetParam()));
+TEST_P(SmallSetups, PlanIsProvedAndCertified) {
+  const Certified certified = certify(document_of(GetParam()));
+  const verifier::Report& report = certified.report;
+  EXPECT_FALSE(certified.certificate.empty());
   EXPECT_EQ(report.verdict, Verdict::equivalent) << testing_support::told(report);
   EXPECT_TRUE(report.diagnostics.empty());
 }

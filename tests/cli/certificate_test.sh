@@ -13,7 +13,7 @@ check() { # check EXIT_CODE ARGUMENT...
 sp 0 verify good.json --certificate good.cert
 out_has '^wrote good.cert: a certificate of [0-9]+ bytes$'
 check 0 good.json good.cert
-out_has '^certified: the plan is equivalent to its reference: 1 claims, [0-9]+ recorded results checked, [0-9]+ bytes; [0-9.]+ s$'
+out_has '^certified: the plan is equivalent to its reference: 1 claim, [0-9]+ recorded results checked, [0-9]+ bytes; [0-9.]+ s$'
 out_has '^  - real arithmetic'
 err_empty
 cp good.cert kept.cert

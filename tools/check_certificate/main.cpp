@@ -69,7 +69,7 @@ int run(int argc, char** argv) {
     std::cout << "rejected: the certificate does not prove that the plan is equivalent to its reference\n";
     return kExitRejected;
   }
-  std::cout << "certified: the plan is equivalent to its reference: " << report.claims << " claims, " << report.results << " recorded results checked, " << certificate->text().size()
+  std::cout << "certified: the plan is equivalent to its reference: " << report.claims << (report.claims == 1 ? " claim, " : " claims, ") << report.results << " recorded results checked, " << certificate->text().size()
             << " bytes; " << std::fixed << std::setprecision(2) << seconds << " s\nassumptions:\n";
   for (const std::string& assumption : report.assumptions) std::cout << "  - " << assumption << "\n";
   return 0;

@@ -27,6 +27,7 @@ constexpr std::size_t kMaxInstances = 512;  // of a sum written out
 constexpr int kMaxSums = 3;                 // variables of it
 constexpr std::size_t kMaxRunning = 24;     // summands of running sums
 constexpr int kMaxForms = 4;       // cut within each other
+constexpr std::size_t kFewAtoms = 8;  // mostly the latest is what was recorded, and no other needs to be unfolded
 constexpr std::size_t kReach = 200;  // definitions followed to see which atom is made of which
 
 }  // namespace
@@ -101,11 +102,12 @@ const std::vector<TensorId>& FoldCheck::reads(TensorId tensor) {
 
 // The atoms of a term that no other of its atoms is made of: those to unfold first. Definitions are followed from the latest on and not
 // for ever: atoms further back than that wait for their turn.
-std::set<TensorId> FoldCheck::latest(TermId term) {
+std::set<TensorId> FoldCheck::latest(TermId term, bool only_one) {
   std::set<TensorId> all, below, open;
   for (const TensorId t : solvers::tensors_in(pool_, term))
     if (atoms_.has_definition(t)) all.insert(t);
   if (all.size() < 2) return all;
+  if (only_one && all.size() <= kFewAtoms) return {*all.rbegin()};
   std::set<TensorId> first;
   open = all;
   std::size_t budget = kReach + 4 * all.size();
@@ -223,7 +225,7 @@ bool FoldCheck::cancels(TermId difference, const std::vector<TermId>& guards, bo
       if (difference == pool_.zero()) return true;
       if (sums && (unrolled(difference) == pool_.zero() || joined(difference) == pool_.zero())) return true;
       difference = without_common(difference);
-      const std::set<TensorId> first = latest(difference);
+      const std::set<TensorId> first = latest(difference, round == 0);
       if (first.empty()) return false;
       const TermId next = atoms_.unfold(difference, [&](TensorId t) { return first.count(t) != 0; });
       if (next == difference) return false;

@@ -47,7 +47,7 @@ class FoldCheck {
   solvers::TermId joined(solvers::TermId term);
   bool is_zero(solvers::TermId difference, const std::vector<solvers::TermId>& guards, int depth);
   std::optional<solvers::IndexId> main_form(solvers::TermId term) const;
-  std::set<solvers::TensorId> latest(solvers::TermId term);
+  std::set<solvers::TensorId> latest(solvers::TermId term, bool only_one);
   const std::vector<solvers::TensorId>& reads(solvers::TensorId tensor);
 
   using Own = std::set<std::pair<solvers::TermId, bool>>;  // factors of the computed term, and whether in the numerator
