@@ -54,8 +54,11 @@ bool AtomTable::in_range(IndexId e, std::int64_t extent, const std::vector<TermI
   const auto [lo, hi] = pool_.bounds_under(e, guards);
   if (lo >= 0 && hi < extent) return true;
   if (!guards.empty()) {
-    const auto [parts_lo, parts_hi] = pool_.bounds_by_parts(e, guards);
-    if (std::max(lo, parts_lo) >= 0 && std::min(hi, parts_hi) < extent) return true;
+    try {
+      const auto [parts_lo, parts_hi] = pool_.bounds_by_parts(e, guards);
+      if (std::max(lo, parts_lo) >= 0 && std::min(hi, parts_hi) < extent) return true;
+    } catch (const std::overflow_error&) {  // a combination out of reach bounds nothing
+    }
   }
   return oracle_ && oracle_(e, 0, extent - 1, guards);
 }
