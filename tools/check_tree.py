@@ -21,13 +21,14 @@ USES = {  # component -> what it may include, besides itself
     "solvers": {"ir"},
     "lowering": {"ir"},
     "verifier/execution": {"ir", "lowering"},
-    "verifier": {"ir", "lowering", "solvers", "verifier/execution"},
+    "verifier/structure": {"ir"},
+    "verifier": {"ir", "lowering", "solvers", "verifier/execution", "verifier/structure"},
     "runtime": {"ir", "verifier/execution"},
 }
 LIBRARIES = {  # include prefix -> where it may be included
     "nlohmann/": {"ir", "lowering", "verifier", "tools", "tests"},
     "z3": {"solvers"},
-    "boost/": {"verifier"},
+    "boost/": {"verifier/structure"},
     "torch/": {"runtime"},
     "ATen/": {"runtime"},
     "c10/": {"runtime"},

@@ -11,6 +11,7 @@
 #include "verifier/disproof.h"
 #include "verifier/precision_audit.h"
 #include "verifier/session.h"
+#include "verifier/structure/structure.h"
 
 namespace shardproof::verifier {
 
@@ -125,6 +126,14 @@ Report verify(const ir::Document& document, const VerifyOptions& options) {
     report.diagnostics = sink.take();
     return finish();
   }
+  structure::Findings structure = structure::check(document);
+  for (ir::Diagnostic& d : structure.warnings) sink.add(std::move(d));
+  if (!structure.violations.empty()) {
+    report.verdict = Verdict::not_equivalent;
+    report.diagnostics = std::move(structure.violations);
+    return finish();
+  }
+  for (ir::Diagnostic& d : structure.undecided) sink.add(std::move(d));
   if (!supported(document.plan, sink)) {
     report.verdict = Verdict::unknown;
     report.diagnostics = sink.take();
