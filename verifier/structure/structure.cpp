@@ -2,6 +2,7 @@
 
 #include "verifier/structure/communication.h"
 #include "verifier/structure/deadlock.h"
+#include "verifier/structure/lifetimes.h"
 #include "verifier/structure/matching.h"
 
 namespace shardproof::verifier::structure {
@@ -31,6 +32,7 @@ void check_communication(const ir::Plan& plan, Findings& findings) {
 
 Findings check(const ir::Document& document) {
   Findings findings;
+  for (const ir::StageProgram& stage : document.plan.stages) check_lifetimes(stage, findings);
   check_communication(document.plan, findings);
   return findings;
 }
