@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "solvers/term_pool.h"
+#include "solvers/kernel/term_pool.h"
 
 namespace shardproof::solvers {
 

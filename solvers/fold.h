@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "solvers/atoms.h"
+#include "solvers/kernel/atoms.h"
 
 namespace shardproof::solvers {
 

@@ -8,7 +8,7 @@
 // under other functions are closed, so a spread term does not reach through a layer.
 #include <algorithm>
 
-#include "solvers/accesses.h"
+#include "solvers/kernel/accesses.h"
 #include "solvers/fold.h"
 
 namespace shardproof::solvers {

@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-#include "solvers/atoms.h"
+#include "solvers/kernel/atoms.h"
 
 namespace shardproof::solvers {
 

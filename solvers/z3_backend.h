@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include "solvers/atoms.h"
-#include "solvers/term_pool.h"
+#include "solvers/kernel/atoms.h"
+#include "solvers/kernel/term_pool.h"
 
 namespace shardproof::solvers {
 

@@ -18,11 +18,13 @@ import sys
 
 USES = {  # component -> what it may include, besides itself
     "ir": set(),
-    "solvers": {"ir"},
+    "solvers/kernel": {"ir"},
+    "solvers": {"ir", "solvers/kernel"},
     "lowering": {"ir"},
     "verifier/execution": {"ir", "lowering"},
+    "verifier/kernel": {"ir", "lowering", "solvers/kernel"},
     "verifier/structure": {"ir"},
-    "verifier": {"ir", "lowering", "solvers", "verifier/execution", "verifier/structure"},
+    "verifier": {"ir", "lowering", "solvers/kernel", "solvers", "verifier/execution", "verifier/kernel", "verifier/structure"},
     "runtime": {"ir", "verifier/execution"},
 }
 LIBRARIES = {  # include prefix -> where it may be included

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "ir/infer_type.h"
-#include "solvers/accesses.h"
+#include "solvers/kernel/accesses.h"
 #include "verifier/repairs_parts.h"
 
 namespace shardproof::verifier {

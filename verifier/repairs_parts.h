@@ -10,7 +10,7 @@
 
 #include "ir/mesh.h"
 #include "ir/program.h"
-#include "solvers/term_pool.h"
+#include "solvers/kernel/term_pool.h"
 #include "verifier/run_program.h"
 
 namespace shardproof::verifier {

@@ -1,7 +1,7 @@
 #include "verifier/run_program.h"
 
 #include "ir/check.h"
-#include "solvers/accesses.h"
+#include "solvers/kernel/accesses.h"
 
 namespace shardproof::verifier {
 

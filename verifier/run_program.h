@@ -16,7 +16,7 @@
 #include "ir/program.h"
 #include "solvers/fold.h"
 #include "verifier/containment.h"
-#include "verifier/semantics.h"
+#include "verifier/kernel/semantics.h"
 
 namespace shardproof::verifier {
 

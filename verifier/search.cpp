@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "solvers/accesses.h"
+#include "solvers/kernel/accesses.h"
 #include "verifier/reconstruction.h"
 
 namespace shardproof::verifier {

@@ -7,7 +7,7 @@
 
 #include "ir/check.h"
 #include "lowering/unfold.h"
-#include "verifier/equality.h"
+#include "verifier/kernel/equality.h"
 
 namespace shardproof::verifier {
 

@@ -13,9 +13,9 @@
 #include "ir/plan.h"
 #include "solvers/fold.h"
 #include "solvers/z3_backend.h"
-#include "verifier/bindings.h"
+#include "verifier/kernel/bindings.h"
 #include "verifier/run_program.h"
-#include "verifier/semantics.h"
+#include "verifier/kernel/semantics.h"
 #include "verifier/verify.h"
 
 namespace shardproof::verifier {

@@ -2,9 +2,9 @@
 // its inputs; the plan must be defined wherever the reference is, so it may rest on those assumptions and no others.
 #include <optional>
 
-#include "verifier/nonnegative_states.h"
+#include "verifier/kernel/nonnegative_states.h"
 #include "verifier/session.h"
-#include "verifier/side_conditions.h"
+#include "verifier/kernel/side_conditions.h"
 
 namespace shardproof::verifier {
 

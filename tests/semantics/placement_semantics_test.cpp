@@ -4,7 +4,7 @@
 
 #include "verifier/execution/place.h"
 #include "tests/semantics/case_run.h"
-#include "verifier/bindings.h"
+#include "verifier/kernel/bindings.h"
 
 namespace shardproof::semantics_test {
 namespace {

@@ -10,7 +10,7 @@
 #include "solvers/evaluate.h"
 #include "solvers/z3_backend.h"
 #include "tests/semantics/term_values.h"
-#include "verifier/side_conditions.h"
+#include "verifier/kernel/side_conditions.h"
 
 namespace shardproof::semantics_test {
 namespace {

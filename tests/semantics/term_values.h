@@ -8,9 +8,9 @@
 
 #include "ir/mesh.h"
 #include "runtime/virtual_cluster.h"
-#include "solvers/atoms.h"
+#include "solvers/kernel/atoms.h"
 #include "solvers/evaluate.h"
-#include "verifier/semantics.h"
+#include "verifier/kernel/semantics.h"
 
 namespace shardproof::semantics_test {
 

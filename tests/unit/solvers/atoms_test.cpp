@@ -1,4 +1,4 @@
-#include "solvers/atoms.h"
+#include "solvers/kernel/atoms.h"
 
 #include <gtest/gtest.h>
 

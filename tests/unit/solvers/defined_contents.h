@@ -5,7 +5,7 @@
 #include <map>
 #include <memory>
 
-#include "solvers/atoms.h"
+#include "solvers/kernel/atoms.h"
 #include "solvers/evaluate.h"
 
 namespace shardproof::solvers::testing {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "solvers/term_pool.h"
+#include "solvers/kernel/term_pool.h"
 
 namespace shardproof::solvers {
 namespace {

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "ir/check.h"
-#include "solvers/term_pool.h"
+#include "solvers/kernel/term_pool.h"
 
 namespace shardproof::solvers {
 namespace {

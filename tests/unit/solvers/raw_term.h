@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "solvers/evaluate.h"
-#include "solvers/term_pool.h"
+#include "solvers/kernel/term_pool.h"
 
 namespace shardproof::solvers::testing {
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "solvers/atoms.h"
+#include "solvers/kernel/atoms.h"
 #include "tests/unit/solvers/term_generator.h"
 
 namespace shardproof::solvers {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "solvers/evaluate.h"
-#include "verifier/side_conditions.h"
+#include "verifier/kernel/side_conditions.h"
 
 namespace shardproof::verifier {
 namespace {

@@ -9,7 +9,7 @@
 #include "solvers/z3_backend.h"
 #include "tests/unit/solvers/defined_contents.h"
 #include "tests/unit/solvers/raw_term.h"
-#include "verifier/equality.h"
+#include "verifier/kernel/equality.h"
 
 namespace shardproof::verifier {
 namespace {

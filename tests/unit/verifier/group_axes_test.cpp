@@ -1,5 +1,5 @@
 // Rank lists of collectives against the definition: the axes found, written out as rank lists, are the lists.
-#include "verifier/group_axes.h"
+#include "verifier/kernel/group_axes.h"
 
 #include <gtest/gtest.h>
 

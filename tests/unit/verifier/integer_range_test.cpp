@@ -1,5 +1,5 @@
 // Intervals of integer terms against all values that the terms have.
-#include "verifier/integer_range.h"
+#include "verifier/kernel/integer_range.h"
 
 #include <gtest/gtest.h>
 

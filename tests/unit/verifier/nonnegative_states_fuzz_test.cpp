@@ -10,7 +10,7 @@
 #include "lowering/unfold.h"
 #include "tests/unit/solvers/raw_term.h"
 #include "tests/unit/verifier/cluster_interpreter.h"
-#include "verifier/nonnegative_states.h"
+#include "verifier/kernel/nonnegative_states.h"
 #include "verifier/run_program.h"
 
 namespace shardproof::verifier {

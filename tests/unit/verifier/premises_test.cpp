@@ -5,7 +5,7 @@
 #include <cmath>
 #include <random>
 
-#include "verifier/side_conditions.h"
+#include "verifier/kernel/side_conditions.h"
 
 namespace shardproof::verifier {
 namespace {

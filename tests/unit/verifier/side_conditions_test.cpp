@@ -1,5 +1,5 @@
 // Signs of differences: a mean of squares is at least the square of the mean.
-#include "verifier/side_conditions.h"
+#include "verifier/kernel/side_conditions.h"
 
 #include <gtest/gtest.h>
 

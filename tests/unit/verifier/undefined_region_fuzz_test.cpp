@@ -9,7 +9,7 @@
 #include <set>
 
 #include "ir/print.h"
-#include "solvers/accesses.h"
+#include "solvers/kernel/accesses.h"
 #include "tests/unit/verifier/cluster_interpreter.h"
 #include "tests/unit/verifier/cluster_programs.h"
 #include "verifier/run_program.h"
