@@ -4,6 +4,7 @@
 #include "verifier/structure/deadlock.h"
 #include "verifier/structure/lifetimes.h"
 #include "verifier/structure/matching.h"
+#include "verifier/structure/states.h"
 
 namespace shardproof::verifier::structure {
 
@@ -34,6 +35,8 @@ Findings check(const ir::Document& document) {
   Findings findings;
   for (const ir::StageProgram& stage : document.plan.stages) check_lifetimes(stage, findings);
   check_communication(document.plan, findings);
+  check_states(document, findings);
+  check_checkpoint(document, findings);
   return findings;
 }
 
