@@ -90,7 +90,10 @@ class Collector {
   Communication run() {
     for (stage_ = 0; stage_ < plan_.stages.size(); ++stage_) {
       site_of_value_.clear();
-      result_.scripts.push_back(script(plan_.stages[stage_].program.body));
+      const std::size_t first = result_.sites.size();
+      std::vector<Item> items = script(plan_.stages[stage_].program.body);
+      drop_own(items, queues_behind_others(first));
+      result_.scripts.push_back(std::move(items));
     }
     return std::move(result_);
   }
@@ -119,8 +122,45 @@ class Collector {
     return items;
   }
 
+  bool own(const Site& site) const { return !site.message && !result_.communicators[site.link].crosses; }
+  // The queues in which a collective stands: its stream and its communicator.
+  static std::vector<std::string> queues(const Site& site) {
+    const std::string stream = site.instruction->attributes.get_or<std::string>("stream", {});
+    std::vector<std::string> all;
+    if (!stream.empty()) all.push_back("stream " + stream);
+    all.push_back((site.message ? "channel " : "communicator ") + std::to_string(site.link));
+    return all;
+  }
+
+  // Collectives within a class wait for other programs only if they stand behind something that does, on a stream, or behind
+  // one of their kind that does, on a stream or on their communicator.
+  std::set<std::string> queues_behind_others(std::size_t first) const {
+    std::set<std::string> behind;
+    for (std::size_t s = first; s < result_.sites.size(); ++s)
+      if (!own(result_.sites[s]))
+        for (std::string& queue : queues(result_.sites[s])) behind.insert(std::move(queue));
+    for (bool grown = true; grown;) {
+      grown = false;
+      for (std::size_t s = first; s < result_.sites.size(); ++s) {
+        const auto all = queues(result_.sites[s]);
+        if (std::any_of(all.begin(), all.end(), [&](const std::string& q) { return behind.contains(q); }))
+          for (const std::string& queue : all) grown = behind.insert(queue).second || grown;
+      }
+    }
+    return behind;
+  }
+
+  void drop_own(std::vector<Item>& items, const std::set<std::string>& behind) const {
+    for (Item& item : items)
+      if (item.kind == Item::Kind::loop) drop_own(item.body, behind);
+    std::erase_if(items, [&](const Item& item) {
+      if (item.kind == Item::Kind::loop) return item.body.empty();
+      const Site& site = result_.sites[item.site];
+      return own(site) && !behind.contains(queues(site).back());
+    });
+  }
+
   std::size_t communicator(const Instruction& i) {
-    if (classes_.count() == 1) return kNone;
     std::string key;
     if (i.attributes.has("axes")) {
       std::vector<std::string> axes = varying_axes(plan_, i);
@@ -153,8 +193,7 @@ class Collector {
       return kNone;
     }
     const bool crosses = std::any_of(groups->members.begin(), groups->members.end(), [](const auto& m) { return m.size() > 1; });
-    if (!crosses) return kNone;
-    result_.communicators.push_back({std::move(text), std::move(*groups)});
+    result_.communicators.push_back({std::move(text), std::move(*groups), crosses});
     return result_.communicators.size() - 1;
   }
 

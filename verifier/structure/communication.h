@@ -2,7 +2,8 @@
 // messages that may involve ranks that run other programs, loops kept as loops.
 //
 // Collectives whose groups lie within one class of ranks are left out: their members run the same instructions in the
-// same order, so they match, and a wait in one of them is a wait for a rank at the same place of the same program.
+// same order, so they match, and a wait in one of them is a wait for a rank at the same place of the same program. They stay
+// if they share a `stream` with others, behind which they have to wait, or a communicator with some that do.
 #pragma once
 
 #include <cstddef>
@@ -21,6 +22,7 @@ namespace shardproof::verifier::structure {
 struct Communicator {
   std::string text;  // for messages: "`pp`", "the groups [[0,1],[2,3]]"
   GroupClasses groups;
+  bool crosses = true;  // some group has ranks of several classes
 };
 
 // Messages of one name from one stage to another, in the order in which they are sent.

@@ -31,9 +31,16 @@ struct Process {
 
 // One collective or message: the n-th of a group, or from one class to another.
 struct Event {
+  // An event that has to end before, because a process started it before on the same stream, or, if that is empty, on the
+  // same communicator or channel.
+  struct Earlier {
+    std::size_t event, process;
+    std::string stream;
+  };
   std::vector<std::size_t> participants;  // processes
   std::vector<std::size_t> arrived;       // those that have started it
-  std::vector<std::size_t> after;         // events that have to end before
+  std::size_t site = kNone;               // where the first of them did
+  std::vector<Earlier> after;
   std::vector<std::size_t> before;        // events that wait for this one to end
   std::vector<std::size_t> waiting;       // processes
   bool ended = false;
@@ -61,7 +68,10 @@ class Run {
       proceed(p);
       if (steps_ > kMaxSteps) return too_long();
     }
-    if (std::any_of(processes_.begin(), processes_.end(), [](const Process& p) { return !p.ended; })) report();
+    // Sends that nobody waits for may be stuck alone.
+    const bool hangs = std::any_of(processes_.begin(), processes_.end(), [](const Process& p) { return !p.ended; }) ||
+                       std::any_of(events_.begin(), events_.end(), [](const Event& e) { return !e.ended; });
+    if (hangs) report();
   }
 
  private:
@@ -97,19 +107,20 @@ class Run {
     const std::int64_t turn = process.started[{side, site.message}]++;
     const std::size_t event = event_of(p, site, turn);
     const std::size_t before = turn == 0 ? kNone : event_of(p, site, turn - 1);
-    const auto depend = [&](std::size_t on) {
+    const auto depend = [&](std::size_t on, const std::string& stream) {
       if (on == kNone || on == event || events_[on].ended) return;
-      events_[event].after.push_back(on);
+      events_[event].after.push_back({on, p, stream});
       events_[on].before.push_back(event);
     };
-    depend(before);
+    depend(before, {});
     process.last_of_site[site_index] = event;
     if (const std::string stream = site.instruction->attributes.get_or<std::string>("stream", {}); !stream.empty()) {
       const auto [entry, fresh] = process.last_of_stream.emplace(stream, event);
-      if (!fresh) depend(entry->second);
+      if (!fresh) depend(entry->second, stream);
       entry->second = event;
     }
     events_[event].arrived.push_back(p);
+    if (events_[event].site == kNone) events_[event].site = site_index;
     end_if_possible(event);
     return event;
   }
@@ -126,12 +137,14 @@ class Run {
       participants = sends ? std::vector<std::size_t>{p, peer} : std::vector<std::size_t>{peer, p};
     } else {
       const GroupClasses& groups = communication_.communicators[site.link].groups;
-      for (const std::size_t cls : groups.members[groups.of_class[process.cls]])
+      const std::vector<std::size_t>& members = groups.members[groups.of_class[process.cls]];
+      if (members.size() == 1) participants.push_back(p);  // ranks of one class, all of them here
+      for (const std::size_t cls : members.size() == 1 ? std::vector<std::size_t>{} : members)
         for (const std::size_t stage : classes_.stages_of(cls))
           if (uses_[site.link][stage]) participants.push_back(process_of_.at({cls, stage}));
     }
     const auto [entry, fresh] = event_by_key_.emplace(std::tuple(site.message, site.link, participants.front(), turn), events_.size());
-    if (fresh) events_.push_back({std::move(participants), {}, {}, {}, {}});
+    if (fresh) events_.push_back({std::move(participants), {}, kNone, {}, {}, {}});
     return entry->second;
   }
 
@@ -142,7 +155,7 @@ class Run {
       open.pop_back();
       Event& event = events_[e];
       if (event.ended || event.arrived.size() < event.participants.size()) continue;
-      if (std::any_of(event.after.begin(), event.after.end(), [&](std::size_t a) { return !events_[a].ended; })) continue;
+      if (std::any_of(event.after.begin(), event.after.end(), [&](const Event::Earlier& a) { return !events_[a.event].ended; })) continue;
       event.ended = true;
       ready_.insert(ready_.end(), event.waiting.begin(), event.waiting.end());
       open.insert(open.end(), event.before.begin(), event.before.end());
@@ -151,38 +164,37 @@ class Run {
 
   // ---- who waits for whom
 
-  // Processes that have not started what `event` needs: itself, or something before it.
-  void missing(std::size_t event, std::set<std::size_t>& seen, std::set<std::size_t>& processes) const {
-    if (events_[event].ended || !seen.insert(event).second) return;
-    const Event& e = events_[event];
-    for (const std::size_t p : e.participants)
-      if (std::count(e.arrived.begin(), e.arrived.end(), p) < std::count(e.participants.begin(), e.participants.end(), p)) processes.insert(p);
-    for (const std::size_t a : e.after) missing(a, seen, processes);
-  }
+  // Vertices are the processes, then the events. A process waits for an event; an event for processes that have not started it,
+  // and for events before it.
+  std::size_t vertex(std::size_t event) const { return processes_.size() + event; }
 
   void report() {
     using Graph = boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS>;
-    Graph graph(processes_.size());
-    for (std::size_t p = 0; p < processes_.size(); ++p) {
-      if (processes_[p].ended) continue;
-      std::set<std::size_t> seen, others;
-      missing(processes_[p].waits_for, seen, others);
-      for (const std::size_t q : others) boost::add_edge(p, q, graph);
+    Graph graph(processes_.size() + events_.size());
+    for (std::size_t p = 0; p < processes_.size(); ++p)
+      if (!processes_[p].ended) boost::add_edge(p, vertex(processes_[p].waits_for), graph);
+    for (std::size_t e = 0; e < events_.size(); ++e) {
+      const Event& event = events_[e];
+      if (event.ended) continue;
+      for (const std::size_t p : event.participants)
+        if (std::count(event.arrived.begin(), event.arrived.end(), p) < std::count(event.participants.begin(), event.participants.end(), p)) boost::add_edge(vertex(e), p, graph);
+      for (const Event::Earlier& earlier : event.after)
+        if (!events_[earlier.event].ended) boost::add_edge(vertex(e), vertex(earlier.event), graph);
     }
-    std::vector<std::size_t> component(processes_.size());
+    std::vector<std::size_t> component(boost::num_vertices(graph));
     const auto count = boost::strong_components(graph, boost::make_iterator_property_map(component.begin(), boost::get(boost::vertex_index, graph)));
+    std::vector<std::size_t> size(static_cast<std::size_t>(count));
+    for (const std::size_t c : component) ++size[c];
     // One circle of each knot: the ranks in it wait whatever the others do.
-    std::vector<bool> told(static_cast<std::size_t>(count));
-    for (std::size_t p = 0; p < processes_.size(); ++p) {
-      if (processes_[p].ended || told[component[p]]) continue;
-      const std::vector<std::size_t> circle = circle_through(graph, p);
-      if (circle.empty()) continue;
-      told[component[p]] = true;
-      describe_circle(circle);
+    std::vector<bool> told(size.size());
+    for (std::size_t v = 0; v < component.size(); ++v) {
+      if (size[component[v]] < 2 || told[component[v]]) continue;  // no edge leads from a vertex to itself
+      told[component[v]] = true;
+      describe_circle(circle_through(graph, v));
     }
   }
 
-  // A shortest circle from p to p; empty: there is none.
+  // A shortest circle from p to p, which lies on one.
   template <typename Graph>
   static std::vector<std::size_t> circle_through(const Graph& graph, std::size_t p) {
     std::vector<std::size_t> predecessor(boost::num_vertices(graph), kNone);
@@ -205,32 +217,56 @@ class Run {
 
   std::string ranks(std::size_t p) const { return ranks_text(plan_, classes_, processes_[p].cls, processes_[p].stage); }
 
+  std::string event_text(std::size_t e) const { return describe(plan_, communication_.sites[events_[e].site]); }
+  ir::Span event_span(std::size_t e) const { return communication_.sites[events_[e].site].instruction->span; }
+
   void describe_circle(const std::vector<std::size_t>& circle) {
     ir::Diagnostic d;
     d.code = "SP0302";
     d.name = "deadlock";
-    d.message = circle.size() == 1 ? ranks(circle[0]) + " wait for themselves"
-                                   : "ranks of " + std::to_string(circle.size()) + " kinds wait for each other, so that the step never ends";
-    if (circle.size() == 2) d.message = ranks(circle[0]) + " and " + ranks(circle[1]) + " wait for each other";
+    const std::size_t first_event = processes_.size();
+    std::vector<std::size_t> who;  // processes in the order of the circle
     for (std::size_t k = 0; k < circle.size(); ++k) {
-      const Process& process = processes_[circle[k]];
-      const std::size_t next = circle[(k + 1) % circle.size()];
-      const Item& item = process.cursor.item();
-      const Site& site = communication_.sites[item.site];
-      const ir::Instruction& at = item.kind == Item::Kind::wait ? *item.instruction : *site.instruction;
-      const std::string iteration = process.cursor.iteration_text();
-      d.labels.push_back({at.span, "ranks " + classes_.describe(process.cls) + " wait here" + iteration, k == 0});
-      d.notes.push_back(ranks(circle[k]) + " wait in " + (item.kind == Item::Kind::wait ? "the wait for " : "") + describe(plan_, site) + iteration + " for " +
-                        (next == circle[k] ? "themselves" : ranks(next)));
-      d.found += (k == 0 ? "" : " -> ") + classes_.describe(process.cls);
-      if (k == 0) d.subject.instruction = describe(plan_, site);
-      d.subject.rank += (k == 0 ? "ranks " : "; ") + classes_.describe(process.cls);
+      const std::size_t here = circle[k], next = circle[(k + 1) % circle.size()], last = circle[(k + circle.size() - 1) % circle.size()];
+      if (here < first_event) {
+        stuck(here, circle[(k + 2) % circle.size()], d);
+        who.push_back(here);
+      } else if (next >= first_event) {
+        const auto& after = events_[here - first_event].after;
+        const auto earlier = std::find_if(after.begin(), after.end(), [&](const Event::Earlier& a) { return vertex(a.event) == next; });
+        d.notes.push_back(event_text(here - first_event) + " comes after " + event_text(next - first_event) + (earlier->stream.empty() ? "" : " on stream `" + earlier->stream + "`") +
+                          " of " + ranks(earlier->process));
+        d.labels.push_back({event_span(next - first_event), "what comes before it", d.labels.empty()});
+        who.push_back(earlier->process);
+      } else if (last >= first_event) {
+        d.notes.push_back(event_text(here - first_event) + " waits for " + ranks(next));
+      }
     }
-    d.found += " -> " + classes_.describe(processes_[circle[0]].cls);
+    const std::set<std::size_t> kinds(who.begin(), who.end());
+    d.message = kinds.size() == 1   ? ranks(who[0]) + " wait for themselves"
+                : kinds.size() == 2 ? ranks(*kinds.begin()) + " and " + ranks(*kinds.rbegin()) + " wait for each other"
+                                    : "ranks of " + std::to_string(kinds.size()) + " kinds wait for each other, so that the step never ends";
+    for (const std::size_t p : who) d.found += classes_.describe(processes_[p].cls) + " -> ";
+    d.found += classes_.describe(processes_[who[0]].cls);
+    for (const std::size_t p : kinds) d.subject.rank += (d.subject.rank.empty() ? "ranks " : "; ") + classes_.describe(processes_[p].cls);
+    const std::size_t event = *std::find_if(circle.begin(), circle.end(), [&](std::size_t v) { return v >= first_event; }) - first_event;
+    d.subject.instruction = event_text(event);
     d.expected = "an order in which every wait ends";
     d.fix = ir::Fix{"start what they share in the same order on all of them, or start one of the transfers with `async` and wait for it later", {},
                     ir::Applicability::display_only};
     findings_.violations.push_back(std::move(d));
+  }
+
+  // A process at its wait; `then`: the vertex behind the event that it waits for.
+  void stuck(std::size_t p, std::size_t then, ir::Diagnostic& d) const {
+    const Process& process = processes_[p];
+    const Item& item = process.cursor.item();
+    const Site& site = communication_.sites[item.site];
+    const bool waits = item.kind == Item::Kind::wait;
+    const std::string iteration = process.cursor.iteration_text();
+    d.labels.push_back({(waits ? *item.instruction : *site.instruction).span, "ranks " + classes_.describe(process.cls) + " wait here" + iteration, d.labels.empty()});
+    d.notes.push_back(ranks(p) + " wait in " + (waits ? "the wait for " : "") + describe(plan_, site) + iteration +
+                      (then >= processes_.size() ? "" : then == p ? " for themselves" : " for " + ranks(then)));
   }
 
   void too_long() {

@@ -1,5 +1,7 @@
 #include "verifier/structure/structure.h"
 
+#include <algorithm>
+
 #include "verifier/structure/communication.h"
 #include "verifier/structure/deadlock.h"
 #include "verifier/structure/lifetimes.h"
@@ -20,7 +22,8 @@ void check_communication(const ir::Plan& plan, Findings& findings) {
   const Communication communication = communication_of(plan, classes, findings);
   const bool matched = check_matching(plan, classes, communication, findings);
   if (!matched || findings.violations.size() + findings.undecided.size() != before) return;
-  if (communication.sites.empty()) return;
+  const auto& scripts = communication.scripts;
+  if (std::all_of(scripts.begin(), scripts.end(), [](const auto& items) { return items.empty(); })) return;
   if (plan.schedule) {
     findings.undecided.push_back(ir::make_error("SP0905", "unsupported", "deadlocks are not excluded: the schedule decides in which order stages communicate, and it is not interpreted",
                                                 plan.schedule->span, "no `schedule`", "a schedule"));

@@ -58,6 +58,27 @@ TEST(Deadlock, AStreamIsAQueue) {
   expect_clean(two({send("b", "f", on), send("b", "g", async), recv("h", "b", "h")}, {recv("g", "a", "g"), recv("f", "a", "f"), send("a", "h")}));
 }
 
+TEST(Deadlock, StreamsOfTwoRanksInOppositeOrders) {
+  // Everything is started; nothing can end: what is first on the stream of one is second on that of the other.
+  const std::string on = R"(, "async": true, "stream": "s")";
+  const ir::Diagnostic d = expect_one(two({send("b", "f", on), all_reduce("u", R"("pp")", on), wait("w", "u")},
+                                          {all_reduce("u", R"("pp")", on), recv("f0", "a", "f", on), wait("f", "f0"), wait("w", "u")}),
+                                      "SP0302");
+  EXPECT_NE(d.message.find("pp=0"), std::string::npos) << d.message;
+  EXPECT_NE(text({d}).find("on stream `s` of ranks pp=1 (stage `b`)"), std::string::npos) << text({d});
+  expect_clean(two({send("b", "f", on), all_reduce("u", R"("pp")", on), wait("w", "u")}, {recv("f0", "a", "f", on), all_reduce("u", R"("pp")", on), wait("f", "f0"), wait("w", "u")}));
+}
+
+TEST(Deadlock, ACollectiveWithinAStageStandsBehindOthersOnItsStream) {
+  const auto stages = [](const std::string& stream) {
+    const std::string inside = all_reduce("v", R"("tp")", R"(, "async": true, "stream": ")" + stream + "\"");
+    return two({recv("f", "b", "f"), all_reduce("u", R"("pp")")}, {all_reduce("u", R"("pp")", R"(, "async": true, "stream": "s")"), inside, wait("y", "v"), send("a", "f"), wait("w", "u")});
+  };
+  const ir::Diagnostic d = expect_one(stages("s"), "SP0302");
+  EXPECT_NE(text({d}).find("the wait for %v"), std::string::npos) << text({d});
+  expect_clean(stages("t"));
+}
+
 TEST(Deadlock, ToItself) {
   const ir::Diagnostic d = expect_one(plan(R"(["dp", 2])", {{"main", "", list({send("main", "c"), recv("y", "main", "c")})}}), "SP0302");
   EXPECT_NE(d.message.find("wait for themselves"), std::string::npos) << d.message;
