@@ -67,6 +67,7 @@ int cmd_reshard_check(Arguments arguments) {
     return code;
   }
   Findings findings = verifier::structure::check_reshard(*saved.document, *resumed.document);
+  for (ir::Diagnostic& d : own_findings(*resumed.document).undecided) findings.undecided.push_back(std::move(d));
   const int code = exit_code_of(findings);
   const std::size_t states = saved.document->reference.state.size();
   print(std::move(findings), resumed, resumed_path, std::cout);

@@ -124,6 +124,8 @@ std::string defects(const Report& report) {
 }
 
 std::string obligation_counts(const Obligations& obligations) {
+  // What is wrong with its structure decides before any value is compared.
+  if (obligations.total() == 0) return "no values were compared";
   return plural(obligations.total(), "obligation") + ": " + std::to_string(obligations.proved) + " proved, " +
          std::to_string(obligations.refuted) + " refuted, " + std::to_string(obligations.unknown) + " unknown";
 }

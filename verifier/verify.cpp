@@ -11,6 +11,7 @@
 #include "verifier/disproof.h"
 #include "verifier/precision_audit.h"
 #include "verifier/session.h"
+#include "verifier/structure/states.h"
 #include "verifier/structure/structure.h"
 
 namespace shardproof::verifier {
@@ -172,6 +173,7 @@ Report verify(const ir::Document& document, const VerifyOptions& options) {
       if (!claim.proved) report.proved_results.erase(claim.name);
     where = "looking for the cause";
     diagnose(session, options, report);
+    structure::name_lost_updates(document, report.diagnostics);
     if (report.verdict == Verdict::equivalent && !conditions.unshown.empty() && !options.assume_defined) may_be_vacuous(report, conditions.unshown);
     if (report.verdict == Verdict::equivalent && !conditions.unmet.empty()) needs_more(report, conditions.unmet, options.assume_defined);
     report.statistics.z3_queries = static_cast<std::int64_t>(session.z3().statistics().asked);

@@ -83,11 +83,18 @@ class Collector {
   Collector(const ir::Plan& plan, const RankClasses& classes, Findings& findings) : plan_(plan), classes_(classes), findings_(findings) {
     for (std::size_t s = 0; s < plan.stages.size(); ++s) {
       stage_by_name_.emplace(plan.stages[s].name, s);
-      for_each_instruction(plan.stages[s].program.body, [&](const Instruction& i) { lists_ = lists_ || i.attributes.has("groups"); });
+      for_each_instruction(plan.stages[s].program.body, [&](const Instruction& i) {
+        lists_ = lists_ || i.attributes.has("groups");
+        messages_ = messages_ || i.op == OpCode::send || i.op == OpCode::recv;
+      });
     }
   }
 
   Communication run() {
+    if (classes_.count() == 1 && !messages_) {  // one program on all ranks, as in most plans
+      result_.scripts.resize(plan_.stages.size());
+      return std::move(result_);
+    }
     for (stage_ = 0; stage_ < plan_.stages.size(); ++stage_) {
       site_of_value_.clear();
       const std::size_t first = result_.sites.size();
@@ -243,7 +250,8 @@ class Collector {
   const RankClasses& classes_;
   Findings& findings_;
   Communication result_;
-  bool lists_ = false;  // some collective lists its groups
+  bool lists_ = false;     // some collective lists its groups
+  bool messages_ = false;  // some stage sends or receives
   std::size_t stage_ = 0;
   std::unordered_map<std::string, std::size_t> stage_by_name_;
   std::map<std::string, std::size_t> by_key_;      // communicators

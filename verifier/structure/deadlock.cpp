@@ -56,8 +56,8 @@ class Run {
         processes_.push_back({cls, stage, Cursor(communication.scripts[stage])});
       }
     uses_.resize(communication.communicators.size());
-    for (std::size_t link = 0; link < uses_.size(); ++link)
-      for (std::size_t s = 0; s < plan.stages.size(); ++s) uses_[link].push_back(!communication.on_link(s, false, link).empty());
+    for (const Site& site : communication.sites)
+      if (!site.message && communication.communicators[site.link].crosses) uses_[site.link].insert(site.stage);
   }
 
   void run() {
@@ -75,6 +75,9 @@ class Run {
   }
 
  private:
+  // Message or collective; its link; which of its senders or groups; the how manieth there.
+  using Key = std::tuple<bool, std::size_t, std::size_t, std::int64_t>;
+
   void proceed(std::size_t p) {
     Process& process = processes_[p];
     while (!process.cursor.at_end()) {
@@ -127,25 +130,34 @@ class Run {
 
   std::size_t event_of(std::size_t p, const Site& site, std::int64_t turn) {
     const Process& process = processes_[p];
-    std::vector<std::size_t> participants;
     if (site.message) {
       const Channel& channel = communication_.channels[site.link];
       const bool sends = site.instruction->op == ir::OpCode::send;
       const auto& own = plan_.stages[sends ? channel.from : channel.to];
       const auto& other = plan_.stages[sends ? channel.to : channel.from];
       const std::size_t peer = process_of_.at({*classes_.counterpart(process.cls, own, other), sends ? channel.to : channel.from});
-      participants = sends ? std::vector<std::size_t>{p, peer} : std::vector<std::size_t>{peer, p};
-    } else {
-      const GroupClasses& groups = communication_.communicators[site.link].groups;
-      const std::vector<std::size_t>& members = groups.members[groups.of_class[process.cls]];
-      if (members.size() == 1) participants.push_back(p);  // ranks of one class, all of them here
-      for (const std::size_t cls : members.size() == 1 ? std::vector<std::size_t>{} : members)
-        for (const std::size_t stage : classes_.stages_of(cls))
-          if (uses_[site.link][stage]) participants.push_back(process_of_.at({cls, stage}));
+      const auto [event, fresh] = new_event({true, site.link, sends ? p : peer, turn});
+      if (fresh) events_[event].participants = sends ? std::vector<std::size_t>{p, peer} : std::vector<std::size_t>{peer, p};
+      return event;
     }
-    const auto [entry, fresh] = event_by_key_.emplace(std::tuple(site.message, site.link, participants.front(), turn), events_.size());
-    if (fresh) events_.push_back({std::move(participants), {}, kNone, {}, {}, {}});
-    return entry->second;
+    const GroupClasses& groups = communication_.communicators[site.link].groups;
+    const std::size_t group = groups.of_class[process.cls];
+    const bool own = groups.members[group].size() == 1;  // ranks of one class, all of them here
+    const auto [event, fresh] = new_event({false, site.link, own ? kNone - p : group, turn});
+    if (!fresh) return event;
+    if (own) events_[event].participants.push_back(p);
+    else
+      for (const std::size_t cls : groups.members[group])
+        for (const std::size_t stage : classes_.stages_of(cls))
+          if (uses_[site.link].contains(stage)) events_[event].participants.push_back(process_of_.at({cls, stage}));
+    steps_ += static_cast<std::int64_t>(events_[event].participants.size());
+    return event;
+  }
+
+  std::pair<std::size_t, bool> new_event(const Key& key) {
+    const auto [entry, fresh] = event_by_key_.emplace(key, events_.size());
+    if (fresh) events_.emplace_back();
+    return {entry->second, fresh};
   }
 
   void end_if_possible(std::size_t first) {
@@ -280,9 +292,9 @@ class Run {
   Findings& findings_;
   std::vector<Process> processes_;
   std::map<std::pair<std::size_t, std::size_t>, std::size_t> process_of_;
-  std::vector<std::vector<bool>> uses_;  // of each communicator and stage
+  std::vector<std::set<std::size_t>> uses_;  // of each communicator: stages
   std::vector<Event> events_;
-  std::map<std::tuple<bool, std::size_t, std::size_t, std::int64_t>, std::size_t> event_by_key_;
+  std::map<Key, std::size_t> event_by_key_;
   std::vector<std::size_t> ready_;
   std::int64_t steps_ = 0;
 };

@@ -98,6 +98,7 @@ std::vector<Holding> holdings_of(const ir::Document& document, const ir::Referen
   std::vector<Holding> holdings;
   for (const ir::StageProgram& stage : document.plan.stages) {
     for (const ir::PlanState& state : stage.state) {
+      if (holdings.size() > kMaxHoldings) return {};
       const ir::Binding& binding = state.binding;
       const auto hold = [&](const std::string& name, bool by_role, std::vector<const ir::Placement*> placements) {
         const ir::ValueId reference = !by_role || binding.role.empty() ? index.state(name) : index.state_with_role(binding.role, name);

@@ -23,7 +23,9 @@ struct Holding {
   ir::DType dtype = ir::DType::f32;             // of the plan state
 };
 
-// Of all states of all stages, in their order.
+// Of all states of all stages, in their order. Empty if there are more than kMaxHoldings: each of many states may hold a
+// buffer with many members.
+inline constexpr std::size_t kMaxHoldings = std::size_t{1} << 21;
 std::vector<Holding> holdings_of(const ir::Document& document, const ir::ReferenceIndex& index);
 
 struct Cover {

@@ -38,6 +38,7 @@ class Matching {
 
   void collectives(std::size_t link) {
     const Communicator& communicator = communication_.communicators[link];
+    if (!communicator.crosses) return;
     std::vector<std::vector<Item>> sequences;
     for (std::size_t s = 0; s < plan_.stages.size(); ++s) sequences.push_back(communication_.on_link(s, false, link));
     std::map<std::pair<std::size_t, std::size_t>, bool> compared;  // stages

@@ -9,7 +9,7 @@ namespace shardproof::verifier::structure {
 
 namespace {
 
-constexpr std::size_t kMaxClasses = std::size_t{1} << 16;
+constexpr std::size_t kMaxClasses = std::size_t{1} << 12;
 
 std::string list_text(const std::vector<std::int64_t>& coordinates) {
   const bool run = coordinates.back() - coordinates.front() + 1 == static_cast<std::int64_t>(coordinates.size());

@@ -32,11 +32,20 @@ void not_decided(const ir::ReferenceState& reference, const char* what, ir::Span
                                               "parts in one layout", "several"));
 }
 
+// Every reference state is held (validated), so only too many holdings leave none.
+bool too_many(const ir::Document& document, const std::vector<Holding>& holdings, Findings& findings) {
+  if (!holdings.empty() || document.reference.state.empty()) return false;
+  findings.undecided.push_back(ir::make_error("SP0905", "unsupported", "the plan has too many states in buffers to check which of them hold what", document.plan.stages.front().span,
+                                              "at most " + std::to_string(kMaxHoldings) + " tensors in states", "more"));
+  return true;
+}
+
 }  // namespace
 
 void check_states(const ir::Document& document, Findings& findings) {
   const ir::ReferenceIndex index(document.reference);
   const std::vector<Holding> holdings = holdings_of(document, index);
+  if (too_many(document, holdings, findings)) return;
   const ByReference held = by_reference(holdings);
   Grouped violations(findings.violations), warnings(findings.warnings);
   for (const ir::ReferenceState& reference : document.reference.state) {
@@ -79,6 +88,7 @@ class Checkpoint {
                                                                  findings_(findings), violations_(findings.violations), warnings_(findings.warnings) {}
 
   void run() {
+    if (holdings_.empty()) return;  // check_states says so
     std::map<std::string, const ir::CheckpointEntry*> entries;
     for (const ir::CheckpointEntry& entry : plan_.checkpoint) entries.emplace(entry.state, &entry);
     std::map<const ir::CheckpointEntry*, std::vector<const Holding*>> of_entry;
@@ -132,7 +142,7 @@ class Checkpoint {
   }
 
   void not_saved(const ir::ReferenceState& reference) {
-    const std::string role = reference.role.empty() ? "" : ", which is " + quoted(reference.role) + (reference.param.empty() ? "" : " of " + quoted(reference.param));
+    const std::string role = reference.role.empty() ? "" : ", the " + quoted(reference.role) + (reference.param.empty() ? " state" : " of " + quoted(reference.param));
     ir::Diagnostic d = finding("SP0505", "checkpoint-incomplete", "the checkpoint does not save reference state " + quoted(reference.name) + role, plan_.checkpoint.front().span, "the checkpoint",
                                "an entry for a plan state that represents it", "none", "save a state that holds " + quoted(reference.name));
     d.subject.reference = reference.name;
@@ -175,6 +185,49 @@ class Checkpoint {
 
 void check_checkpoint(const ir::Document& document, Findings& findings) {
   if (!document.plan.checkpoint.empty()) Checkpoint(document, findings).run();
+}
+
+namespace {
+
+// The value that `v` is a copy of: instructions outside loops that keep every element and its place.
+ir::ValueId original(const std::map<ir::ValueId, const ir::Instruction*>& definitions, ir::ValueId v) {
+  for (;;) {
+    const auto definition = definitions.find(v);
+    if (definition == definitions.end()) return v;
+    const ir::Instruction& i = *definition->second;
+    if (i.op != ir::OpCode::reshape && i.op != ir::OpCode::cast && i.op != ir::OpCode::stop_gradient && i.op != ir::OpCode::wait) return v;
+    v = i.inputs.front();
+  }
+}
+
+}  // namespace
+
+void name_lost_updates(const ir::Document& document, std::vector<ir::Diagnostic>& diagnostics) {
+  const auto wrong = [](const ir::Diagnostic& d) { return d.code == "SP0207" && !d.labels.empty() && d.labels.front().text.starts_with("declared here"); };
+  if (std::none_of(diagnostics.begin(), diagnostics.end(), wrong)) return;
+  const ir::ReferenceIndex index(document.reference);
+  std::map<ir::ValueId, ir::ValueId> next;  // of reference states
+  for (const ir::ReferenceState& state : document.reference.state) next[state.value] = state.next;
+  std::set<std::string> lost;
+  for (const ir::StageProgram& stage : document.plan.stages) {
+    std::map<ir::ValueId, const ir::Instruction*> definitions;
+    for (const ir::Instruction& i : stage.program.body)
+      if (i.outputs.size() == 1) definitions[i.outputs.front()] = &i;
+    for (const ir::PlanState& state : stage.state)
+      if (original(definitions, state.next) == state.value) lost.insert(state.name);
+  }
+  std::map<std::string, std::string> changed;  // state to a reference state that changes
+  for (const Holding& holding : holdings_of(document, index))
+    if (lost.contains(holding.state->name) && next.at(holding.reference) != holding.reference)
+      changed.emplace(holding.state->name, document.reference.program.value(holding.reference).name);
+  for (ir::Diagnostic& d : diagnostics) {
+    const auto found = wrong(d) ? changed.find(d.subject.value) : changed.end();
+    if (found == changed.end()) continue;
+    d.code = "SP0502";
+    d.name = "lost-update";
+    d.message = "the update of state " + quoted(d.subject.value) + " is lost: it leaves the step as it entered, and " + quoted(found->second) + " of the reference changes";
+    d.subject.reference = found->second;
+  }
 }
 
 }  // namespace shardproof::verifier::structure

@@ -19,4 +19,9 @@ void check_states(const ir::Document& document, Findings& findings);
 // SP0605 (warning): saved only in a narrower type than it is held in.
 void check_checkpoint(const ir::Document& document, Findings& findings);
 
+// Says of findings about plan states that are not what they are declared to be (SP0207, by the prover) when the reason is that
+// the state leaves the step as it entered, though the reference changes it (SP0502). A finding has to be there: by its
+// structure alone such a plan may be right, as when the reference adds zero.
+void name_lost_updates(const ir::Document& document, std::vector<ir::Diagnostic>& diagnostics);
+
 }  // namespace shardproof::verifier::structure

@@ -98,6 +98,17 @@ TEST(Matching, ClassesOfManyRanks) {
   EXPECT_EQ(d.subject.rank, "ranks pp=4..7 (stage `b`)");
 }
 
+TEST(Matching, ManyStages) {
+  const auto stages = [](int count, int without) {
+    std::vector<Stage> all;
+    for (int s = 0; s < count; ++s) all.push_back({"s" + std::to_string(s), R"("pp": [)" + std::to_string(s) + "]", s == without ? "" : all_reduce("y", "x") + "," + all_reduce("z", "x")});
+    return plan(R"(["pp", )" + std::to_string(count) + "]", all);
+  };
+  expect_clean(stages(1000, -1));
+  EXPECT_EQ(expect_one(stages(1000, 500), "SP0301").subject.rank, "ranks pp=500 (stage `s500`)");
+  expect_undecided(stages(5000, -1));
+}
+
 TEST(Matching, ExplicitGroups) {
   const auto grouped = [](const std::string& groups) { return R"({"out": "y", "op": "all_reduce", "in": "x", "reduce": "sum", "groups": )" + groups + "}"; };
   const std::vector<Stage> embedding = {{"a", R"("pp": [0])", grouped("[[0, 3], [1, 2]]")}, {"b", R"("pp": [1, 2])", ""}, {"c", R"("pp": [3])", grouped("[[0, 3], [1, 2]]")}};
