@@ -19,9 +19,7 @@ class ProgramChecker {
         context_(context),
         problems_(problems),
         defined_(program.values.size(), false),
-        visible_(program.values.size(), false),
-        released_(program.values.size(), false),
-        depth_(program.values.size(), 0) {}
+        visible_(program.values.size(), false) {}
 
   bool check();
 
@@ -34,7 +32,6 @@ class ProgramChecker {
   bool use(ValueId id, Span span);
   void check_body(const std::vector<Instruction>& body, int depth);
   void check_instruction(const Instruction& instruction, int depth);
-  void check_lifetimes(const Instruction& instruction, int depth);
   void check_types(const Instruction& instruction);
   void check_loop(const Instruction& instruction, int depth);
   void check_group(const Instruction& instruction);
@@ -45,10 +42,6 @@ class ProgramChecker {
   Problems& problems_;
   std::vector<bool> defined_;
   std::vector<bool> visible_;
-  std::vector<bool> released_;
-  std::vector<int> depth_;  // of the loops around a value's definition
-  int current_depth_ = 0;
-  std::unordered_multimap<std::int32_t, const Instruction*> reading_;  // operands of collectives that no `wait` has ended
   std::vector<std::int32_t> trail_;  // visible values in order of definition, to close scopes
   std::unordered_set<std::string_view> names_;
   std::vector<std::string> open_indices_;
@@ -70,7 +63,6 @@ bool ProgramChecker::define(ValueId id, Span span) {
   if (defined_[index]) malformed("value " + backticked(value.name) + " is defined twice", span, "one definition");
   defined_[index] = true;
   visible_[index] = true;
-  depth_[index] = current_depth_;
   trail_.push_back(id.index);
   if (value.name.empty() || !names_.insert(value.name).second) {
     malformed("value name " + backticked(value.name) + " is " + (value.name.empty() ? "empty" : "taken"), span,
@@ -88,11 +80,6 @@ bool ProgramChecker::use(ValueId id, Span span) {
   if (!exists(id)) {
     malformed("an operand in " + backticked(context_.name) + " is no value of the program", span);
     sound_ = false;
-    return false;
-  }
-  if (released_[static_cast<std::size_t>(id.index)]) {
-    problems_.error("SP0403", "use-after-release", "value " + backticked(name(id)) + " is used after its release", span,
-                    "no use after `release`", backticked(name(id)));
     return false;
   }
   if (visible_[static_cast<std::size_t>(id.index)]) return true;
@@ -128,7 +115,6 @@ void ProgramChecker::check_instruction(const Instruction& instruction, int depth
               error->expected, error->found);
     good = false;
   }
-  if (good) check_lifetimes(instruction, depth);
   if (instruction.op == OpCode::loop) {
     if (good) check_loop(instruction, depth);
     return;
@@ -237,30 +223,6 @@ void ProgramChecker::check_group(const Instruction& instruction) {
   }
 }
 
-// The memory of a released value may hold anything, also while a collective that was started still reads it, and in
-// the next iteration of a loop.
-void ProgramChecker::check_lifetimes(const Instruction& instruction, int depth) {
-  if (instruction.op == OpCode::wait && !instruction.inputs.empty())
-    std::erase_if(reading_, [&](const auto& entry) { return entry.second->outputs.front() == instruction.inputs.front(); });
-  if (instruction.attributes.get_or<bool>("async", false) && !instruction.outputs.empty()) {
-    for (const ValueId id : instruction.inputs) reading_.emplace(id.index, &instruction);
-  }
-  if (instruction.op != OpCode::release) return;
-  for (const ValueId id : instruction.inputs) {
-    const auto index = static_cast<std::size_t>(id.index);
-    std::string problem;
-    if (depth_[index] < depth) problem = "is released in each iteration of a loop, and defined outside it";
-    const auto reader = reading_.find(id.index);
-    if (reader != reading_.end()) problem = "is released before the `wait` for " + backticked(name(reader->second->outputs.front()));
-    if (std::any_of(reading_.begin(), reading_.end(), [&](const auto& entry) { return entry.second->outputs.front() == id; }))
-      problem = "is released before its own `wait`";
-    if (!problem.empty())
-      problems_.error("SP0403", "use-after-release", "value " + backticked(name(id)) + " " + problem, instruction.span,
-                      "a `release` after the last use", "an earlier one");
-    released_[index] = true;
-  }
-}
-
 void ProgramChecker::check_loop(const Instruction& instruction, int depth) {
   constexpr int max_depth = 64;
   if (instruction.region == nullptr || depth >= max_depth) {
@@ -286,13 +248,11 @@ void ProgramChecker::check_loop(const Instruction& instruction, int depth) {
 
   const std::size_t outside = trail_.size();
   bool good = true;
-  current_depth_ = depth + 1;
   for (const Carry& carry : region.carries) good = define(carry.argument, instruction.span) && good;
   open_indices_.push_back(region.index);
   check_body(region.body, depth + 1);
   for (const Carry& carry : region.carries) good = use(carry.next, instruction.span) && good;
   open_indices_.pop_back();
-  current_depth_ = depth;
   for (std::size_t i = outside; i < trail_.size(); ++i) visible_[static_cast<std::size_t>(trail_[i])] = false;
   trail_.resize(outside);
   for (const Carry& carry : region.carries) good = define(carry.result, instruction.span) && good;

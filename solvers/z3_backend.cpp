@@ -106,7 +106,6 @@ struct Z3Range::State {
     if (!context) context = std::make_unique<z3::context>();
     z3::solver solver(*context, "QF_LIA");
     z3::params limits(*context);
-    limits.set("timeout", options.timeout_ms);
     limits.set("rlimit", options.resource_limit);
     solver.set(limits);
     Encoder encoder(pool, *context, solver);

@@ -20,23 +20,27 @@ USES = {  # component -> what it may include, besides itself
     "ir": set(),
     "solvers/kernel": {"ir"},
     "solvers": {"ir", "solvers/kernel"},
+    "solvers/witness": {"ir", "solvers/kernel", "solvers"},
     "lowering": {"ir"},
     "verifier/execution": {"ir", "lowering"},
     "verifier/kernel": {"ir", "lowering", "solvers/kernel"},
-    "verifier/certificate": {"ir", "lowering", "solvers/kernel", "verifier/kernel"},
-    "verifier": {"ir", "lowering", "solvers/kernel", "solvers", "verifier/execution", "verifier/kernel", "verifier/certificate"},
+    "verifier/witness": {"ir", "solvers/kernel", "solvers/witness", "verifier/kernel"},
+    "verifier/structure": {"ir"},
+    "verifier/certificate": {"ir", "lowering", "solvers/kernel", "verifier/kernel", "verifier/structure"},
+    "verifier": {"ir", "lowering", "solvers/kernel", "solvers", "solvers/witness", "verifier/execution", "verifier/kernel",
+                 "verifier/witness", "verifier/structure", "verifier/certificate"},
     "runtime": {"ir", "verifier/execution"},
     "tools/check_certificate": {"ir", "verifier/certificate", "verifier/kernel"},
 }
 PROGRAMS = {"tools/check_certificate"}  # of USES: may print and exit
 # What a wrong verdict of check-certificate could come from, besides reading the file (ir).
-TRUSTED = ["solvers/kernel/*", "verifier/kernel/*", "verifier/certificate/*", "lowering/unfold*"]
+TRUSTED = ["solvers/kernel/*", "verifier/kernel/*", "verifier/structure/*", "verifier/certificate/*", "lowering/unfold*"]
 UNTRUSTED = {"verifier/certificate/term_writer.h", "verifier/certificate/term_writer.cpp"}  # only the search uses them
 LIBRARIES = {  # include prefix -> where it may be included
     "nlohmann/": {"ir", "lowering", "verifier", "tools", "tests"},
-    "z3": {"solvers"},
+    "z3": {"solvers", "solvers/witness"},
     "openssl/": {"verifier/certificate"},
-    "boost/": {"verifier"},
+    "boost/": {"verifier/structure"},
     "torch/": {"runtime"},
     "ATen/": {"runtime"},
     "c10/": {"runtime"},

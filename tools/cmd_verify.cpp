@@ -5,7 +5,9 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <iostream>
 #include <new>
 #include <thread>
@@ -34,6 +36,9 @@ struct VerifyArguments {
   bool quiet = false;
   bool no_suggestions = false;
   bool no_counterexample = false;
+  std::vector<std::string> witnesses = {"smt", "execution"};
+  std::string smt_answers;  // empty: the user's cache folder
+  std::string dump_smt;     // folder
   std::string certificate;
 };
 
@@ -67,6 +72,30 @@ verifier::Report out_of_memory() {
   return report;
 }
 
+// The file of answers, in the folder that the system has for such files.
+std::string answers_file(const std::string& chosen) {
+  if (chosen == "none") return "";
+  if (!chosen.empty()) return chosen;
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  const char* home = std::getenv("HOME");
+  std::filesystem::path folder;
+  if (cache != nullptr && *cache != 0) folder = cache;
+  else if (home != nullptr && *home != 0) folder = std::filesystem::path(home) / ".cache";
+  else return "";
+  std::error_code error;
+  std::filesystem::create_directories(folder / "shardproof", error);
+  return error ? "" : (folder / "shardproof" / "smt-answers").string();
+}
+
+void write_query(const std::string& folder, int number, const verifier::SmtQuery& query) {
+  const std::string digits = std::to_string(number);
+  const std::string name = std::string(digits.size() < 5 ? 5 - digits.size() : 0, '0') + digits + ".smt2";
+  std::string place = query.place;
+  for (char& c : place)
+    if (c == '\n' || c == '\r') c = ' ';
+  write_file((std::filesystem::path(folder) / name).string(), [&](std::ostream& out) { out << "; " << place << ": unsat if the step is right\n" << query.script; });
+}
+
 Outcome verify_one(const std::string& path, const VerifyArguments& arguments, ProgressLine& progress) {
   Outcome outcome;
   try {
@@ -80,6 +109,15 @@ Outcome verify_one(const std::string& path, const VerifyArguments& arguments, Pr
     options.assume_defined = arguments.assume_defined;
     options.suggest_fixes = !arguments.no_suggestions;
     options.find_counterexample = !arguments.no_counterexample;
+    const auto asked = [&](const char* witness) {
+      return std::find(arguments.witnesses.begin(), arguments.witnesses.end(), witness) != arguments.witnesses.end();
+    };
+    options.cross_check = asked("execution");
+    if (asked("smt")) {
+      options.smt_witness = verifier::SmtOptions{answers_file(arguments.smt_answers), {}};
+      if (!arguments.dump_smt.empty())
+        options.smt_witness->dump = [&, count = 0](const verifier::SmtQuery& query) mutable { write_query(arguments.dump_smt, ++count, query); };
+    }
     options.cancel = &interrupted;
     options.progress = [&](const verifier::Progress& p) { progress.update(path + ": " + p.phase, p.done, p.total); };
     if (!arguments.certificate.empty()) options.certificate = &outcome.certificate;
@@ -182,6 +220,14 @@ int cmd_verify(Arguments arguments) {
       "exit codes: 0 all plans are equivalent, 1 disproved, 2 bad input, 3 not decided, 70 internal error; of several\n"
       "plans the worst, in the order 70, 2, 1, 3, 0. Let CI take everything but 0 as a failure.");
   app.add_option("--certificate", parsed.certificate, "file to write a certificate to, if the plan is proved: `check-certificate` replays it without a search");
+  app.add_option("--witnesses", parsed.witnesses,
+                 "what a proof is checked with: smt (Z3 confirms each distinct step), execution (both programs are run on random inputs), none")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"smt", "execution", "none"}))
+      ->default_str("smt,execution");
+  app.add_option("--smt-answers", parsed.smt_answers,
+                 "file that keeps Z3's answers for the next time; none: keep nothing (default: shardproof/smt-answers in $XDG_CACHE_HOME or ~/.cache)");
+  app.add_option("--dump-smt", parsed.dump_smt, "existing folder for what Z3 is asked, as SMT-LIB files: all of them unsat for a right proof");
   app.add_flag("-q,--quiet", parsed.quiet, "print findings only, no verdict");
   app.add_option("--color", parsed.color, "auto, always or never")
       ->check(CLI::IsMember({"auto", "always", "never"}))
@@ -192,6 +238,11 @@ int cmd_verify(Arguments arguments) {
     if (parsed.plans.size() > 1) throw UsageError("--certificate is for one plan, not for " + std::to_string(parsed.plans.size()));
     if (parsed.assume_defined) throw UsageError("--certificate is for a plan that is proved without --assume-defined");
     require_folder(parsed.certificate);
+  }
+  if (!parsed.dump_smt.empty()) {
+    if (parsed.plans.size() > 1) throw UsageError("--dump-smt is for one plan, not for " + std::to_string(parsed.plans.size()));
+    if (std::find(parsed.witnesses.begin(), parsed.witnesses.end(), "smt") == parsed.witnesses.end()) throw UsageError("--dump-smt needs the witness `smt`");
+    require_folder(parsed.dump_smt + "/query");
   }
   require_folder(parsed.output);
   handle_interrupts();

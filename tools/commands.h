@@ -8,6 +8,7 @@ namespace shardproof::tools {
 int cmd_plan(Arguments arguments);     // lower a model and degrees to a plan
 int cmd_verify(Arguments arguments);   // prove a plan equivalent to its reference
 int cmd_parity(Arguments arguments);   // run plan and reference and compare
+int cmd_reshard_check(Arguments arguments);  // whether one plan loads what another saved
 int cmd_show(Arguments arguments);     // print a plan for people
 int cmd_fmt(Arguments arguments);      // print a plan in canonical form
 int cmd_edit(Arguments arguments);     // remove one instruction of a plan

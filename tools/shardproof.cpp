@@ -22,6 +22,7 @@ constexpr Verb kVerbs[] = {
     {"plan", "lower a model and its degrees of parallelism to a plan", cmd_plan},
     {"verify", "prove that a plan computes the same step as its reference", cmd_verify},
     {"parity", "run a plan and its reference on random inputs, tensor by tensor", cmd_parity},
+    {"reshard-check", "check that training saved by one plan goes on under another", cmd_reshard_check},
     {"show", "print a plan for people", cmd_show},
     {"explain", "print the page of a diagnostic code", cmd_explain},
     {"fmt", "print a plan file in canonical form", cmd_fmt},
@@ -34,7 +35,7 @@ void print_help(std::ostream& out) {
          "usage: shardproof VERB [OPTIONS]\n\nverbs:\n";
   for (const Verb& verb : kVerbs) {
     const std::string name = verb.name;
-    out << "  " << name << std::string(10 - name.size(), ' ') << verb.summary << "\n";
+    out << "  " << name << std::string(15 - name.size(), ' ') << verb.summary << "\n";
   }
   out << "\n`shardproof VERB --help` lists the options of a verb.\n"
          "exit codes: 0 equivalent or done, 1 not equivalent, 2 bad input or usage, 3 not decided, 70 internal error\n";

@@ -33,6 +33,8 @@ class LoopChanges {
   explicit LoopChanges(Session& session) : program_(session.document().plan.stages.front().program) {}
 
   std::vector<Repair> all() {
+    for (std::size_t at = 0; at < program_.body.size(); ++at)
+      if (program_.body[at].region != nullptr) starts(at);
     visit(program_.body);
     return std::move(repairs_);
   }
@@ -267,6 +269,57 @@ class LoopChanges {
       region.body.push_back(std::move(add));
     };
     repairs_.push_back(std::move(r));
+  }
+
+  bool is_zero(const Instruction& i) const { return i.op == ir::OpCode::constant && i.attributes.has("value") && i.attributes.get<ir::Rational>("value") == ir::Rational(0); }
+
+  // Sums over the iterations that start from something: an accumulator that nobody has reset.
+  void starts(std::size_t at) {
+    const ir::Region& region = *program_.body[at].region;
+    const Origins origins(region);
+    for (const ir::Carry& c : region.carries) {
+      const ir::TensorType& type = program_.value(c.init).type;
+      if (!origins.goes_on(c.next, c.argument) || !ir::is_float(type.dtype)) continue;
+      ValueId zero;
+      bool starts_from_zero = false;
+      for (std::size_t k = 0; k < at; ++k) {
+        const Instruction& i = program_.body[k];
+        if (!is_zero(i) || program_.value(i.outputs[0]).type != type) continue;
+        zero = i.outputs[0];
+        starts_from_zero = starts_from_zero || zero == c.init;
+      }
+      if (starts_from_zero || (!zero.valid() && at == 0)) continue;
+      Repair r = repair(c.result, c.span, "is summed up from `" + name(c.init) + "` on, not from zero", "start the sum `" + name(c.result) + "` from zero", "`init` zero", "`init` `" + name(c.init) + "`");
+      r.code = "SP0509";
+      r.name = "accumulator-not-reset";
+      r.change = [result = c.result, init = c.init, zero, at](ir::Document& document) { start_from_zero(document, result, init, zero, at); };
+      repairs_.push_back(std::move(r));
+    }
+  }
+
+  static void start_from_zero(ir::Document& document, ValueId result, ValueId init, ValueId zero, std::size_t at) {
+    ir::Program& program = document.plan.stages.front().program;
+    Instruction& loop = *own_definition(program.body, result);
+    if (!zero.valid()) {
+      ir::Value value = program.value(init);
+      value.name = program.value(result).name + ".zero";
+      while (program.find(value.name).valid()) value.name += "_";
+      value.span = {};
+      zero = ValueId{static_cast<std::int32_t>(program.values.size())};
+      program.values.push_back(std::move(value));
+    }
+    for (std::size_t k = 0; k < loop.region->carries.size(); ++k) {
+      if (loop.region->carries[k].result != result) continue;
+      loop.region->carries[k].init = zero;
+      loop.inputs[k] = zero;
+    }
+    const auto defines = [&](const Instruction& i) { return !i.outputs.empty() && i.outputs[0] == zero; };
+    if (std::any_of(program.body.begin(), program.body.end(), defines)) return;
+    Instruction constant;
+    constant.op = ir::OpCode::constant;
+    constant.outputs = {zero};
+    constant.attributes.set("value", ir::Rational(0));
+    program.body.insert(program.body.begin() + static_cast<std::ptrdiff_t>(at), std::move(constant));
   }
 
   void added_twice(const Instruction& i) {

@@ -161,6 +161,12 @@ void render_json(const Report& report, const ir::SourceFile* source, std::string
   add_text(object, "unknown_reason", report.unknown_reason);
   if (report.counterexample) object["counterexample"] = counterexample_json(*report.counterexample);
   add_text(object, "executed", report.executed);
+  if (report.smt) {
+    Json open = Json::array();
+    for (const SmtConfirmation::Open& o : report.smt->open) open.push_back({{"reason", o.reason}, {"place", o.place}, {"steps", o.count}});
+    object["smt"] = {{"steps", report.smt->obligations}, {"distinct", report.smt->distinct}, {"confirmed", report.smt->confirmed},
+                     {"solver", report.smt->solver}, {"not_confirmed", std::move(open)}};
+  }
   add_text(object, "no_counterexample", report.no_counterexample);
   object["diagnostics"] = std::move(diagnostics);
   if (options.statistics) {

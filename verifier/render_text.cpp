@@ -124,6 +124,8 @@ std::string defects(const Report& report) {
 }
 
 std::string obligation_counts(const Obligations& obligations) {
+  // What is wrong with its structure decides before any value is compared.
+  if (obligations.total() == 0) return "no values were compared";
   return plural(obligations.total(), "obligation") + ": " + std::to_string(obligations.proved) + " proved, " +
          std::to_string(obligations.refuted) + " refuted, " + std::to_string(obligations.unknown) + " unknown";
 }
@@ -223,6 +225,20 @@ void render_counterexample(const Counterexample& c, std::ostream& out) {
   out << "\n";
 }
 
+namespace {
+
+void render_confirmation(const SmtConfirmation& smt, std::ostream& out) {
+  out << "Z3 confirmed " << smt.confirmed << " of " << smt.distinct << " distinct steps (of " << smt.obligations << ")\n";
+  constexpr std::size_t kShown = 5;
+  for (std::size_t i = 0; i < std::min(kShown, smt.open.size()); ++i) {
+    const SmtConfirmation::Open& open = smt.open[i];
+    out << "  not " << open.count << ": " << open.reason << " (" << printable(open.place) << ")\n";
+  }
+  if (smt.open.size() > kShown) out << "  and for " << smt.open.size() - kShown << " other reasons\n";
+}
+
+}  // namespace
+
 void render_full(const Report& report, const ir::SourceFile* source, std::string_view path, const TextOptions& options,
                  std::ostream& out) {
   for (const ir::Diagnostic& diagnostic : report.diagnostics) {
@@ -237,6 +253,7 @@ void render_full(const Report& report, const ir::SourceFile* source, std::string
   out << paint(verdict_line(report, options.timing), ink, options.color) << "\n";
   if (!report.no_counterexample.empty()) out << "no counterexample: " << printable(report.no_counterexample) << "\n";
   if (!report.executed.empty()) out << report.executed << "\n";
+  if (report.smt) render_confirmation(*report.smt, out);
   if (report.verdict != Verdict::invalid) render_assumptions(report, out);
   if (!report.diagnostics.empty() && find_rule(report.diagnostics.front().code) != nullptr) {
     out << "for more about this finding, run `shardproof explain " << report.diagnostics.front().code << "`\n";

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -48,6 +49,28 @@ struct Statistics {
   std::int64_t folds = 0;  // plan values recognised as a reference value
 };
 
+// What the second witness (smt_witness.h) made of a proof.
+struct SmtConfirmation {
+  std::int64_t obligations = 0;  // instructions, loops and claims
+  std::int64_t distinct = 0;     // up to renaming
+  std::int64_t confirmed = 0;    // of the distinct ones
+  std::int64_t queries = 0;      // put to the solver
+  std::int64_t remembered = 0;   // answered by an earlier run
+  std::string solver;            // "z3-4.8.12"
+  struct Open {
+    std::string reason;
+    std::string place;  // of the first
+    std::int64_t count = 0;
+  };
+  std::vector<Open> open;  // not confirmed: how many for which reason
+  double seconds = 0;
+};
+
+struct SmtQuery {
+  std::string place;
+  std::string script;  // SMT-LIB 2; unsatisfiable if the step is right
+};
+
 // Inputs on which the plan computes something else than its reference, found by executing both and replayed in float64.
 struct Counterexample {
   struct Input {
@@ -77,6 +100,7 @@ struct Report {
   std::vector<std::string> nonnegative_states;  // one of the assumptions, as names
   std::set<std::string> proved_results;  // plan states and outputs all of whose claims are proved
   std::string executed;  // verdict == equivalent: what a run of both programs added to the proof; empty: not run
+  std::optional<SmtConfirmation> smt;    // verdict == equivalent, if the second witness was asked
   std::string unknown_reason;            // verdict == unknown: one sentence, with the place
   std::optional<Counterexample> counterexample;  // verdict == not_equivalent by execution
   std::string no_counterexample;         // why none was found; empty: found, or not looked for

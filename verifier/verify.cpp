@@ -12,6 +12,9 @@
 #include "verifier/disproof.h"
 #include "verifier/precision_audit.h"
 #include "verifier/session.h"
+#include "verifier/smt_witness.h"
+#include "verifier/structure/states.h"
+#include "verifier/structure/structure.h"
 
 namespace shardproof::verifier {
 
@@ -92,6 +95,7 @@ void certify(const ir::Document& document, const VerifyOptions& options, const T
 VerifyOptions proof_alone(const VerifyOptions& options) {
   VerifyOptions result = options;
   result.suggest_fixes = result.find_counterexample = result.cross_check = false;
+  result.smt_witness.reset();
   result.progress = {};
   result.certificate = nullptr;
   return result;
@@ -125,6 +129,14 @@ Report verify(const ir::Document& document, const VerifyOptions& options) {
     report.diagnostics = sink.take();
     return finish();
   }
+  structure::Findings structure = structure::check(document);
+  for (ir::Diagnostic& d : structure.warnings) sink.add(std::move(d));
+  if (!structure.violations.empty()) {
+    report.verdict = Verdict::not_equivalent;
+    report.diagnostics = std::move(structure.violations);
+    return finish();
+  }
+  for (ir::Diagnostic& d : structure.undecided) sink.add(std::move(d));
   if (!supported(document.plan, sink)) {
     report.verdict = Verdict::unknown;
     report.diagnostics = sink.take();
@@ -164,8 +176,11 @@ Report verify(const ir::Document& document, const VerifyOptions& options) {
     if (session.certifier() != nullptr) session.certifier()->stop();
     where = "looking for the cause";
     diagnose(session, options, report);
+    structure::name_lost_updates(document, report.diagnostics);
     if (report.verdict == Verdict::equivalent && !conditions.unshown.empty() && !options.assume_defined) may_be_vacuous(report, conditions.unshown);
     if (report.verdict == Verdict::equivalent && !conditions.unmet.empty()) needs_more(report, conditions.unmet, options.assume_defined);
+    where = "asking the second witness";
+    if (report.verdict == Verdict::equivalent && options.smt_witness) report.smt = confirm_by_smt(session, session.seconds_left(), *options.smt_witness);
     report.statistics.z3_queries = static_cast<std::int64_t>(session.z3().statistics().asked);
     report.statistics.folds = static_cast<std::int64_t>(session.atoms().accepted());
     report.obligations.by_z3 = static_cast<std::int64_t>(session.z3().statistics().proved);

@@ -250,8 +250,8 @@ std::vector<Bug> optimizer_bugs() {
       {"megatron_lm_6920", "B136", not_gathered},
       {"transformer_engine_1026_edge", "B138", offloaded_weight_without_gradient},
       {"transformer_engine_1026_copy", "B138", gradient_read_from_an_old_place},
-      {"accelerate_3785", "B139", optimizer_of_other_parameters},
-      {"accelerate_3256", "B140", optimizer_made_before_sharding},
+      {"accelerate_3785", "B139", optimizer_of_other_parameters, "SP0502"},
+      {"accelerate_3256", "B140", optimizer_made_before_sharding, "SP0502"},
       {"megatron_lm_6871", "B141", gradient_of_the_last_step},
   };
 }

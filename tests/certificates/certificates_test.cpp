@@ -1,6 +1,8 @@
 // Every right plan of tests/bugs and of tests/mutations has a certificate, and it checks; that of another plan does not.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include <ostream>
 
 #include "bugs/case.h"
@@ -25,9 +27,12 @@ class BugCertificates : public testing::TestWithParam<bugs::Bug> {};
 TEST_P(BugCertificates, RightPlanIsCertified) {
   const ir::Document right = GetParam().make(false, bugs::full_sizes());
   const Certified certified = certify(right);
+  // Those that divide by their own token count are proved with --assume-defined only.
   if (certified.report.verdict != Verdict::equivalent) {
     EXPECT_TRUE(certified.certificate.empty());
-    GTEST_SKIP() << "proved with --assume-defined only";
+    const auto is_undefined = [](const ir::Diagnostic& d) { return d.code == "SP0210"; };
+    EXPECT_TRUE(std::any_of(certified.report.diagnostics.begin(), certified.report.diagnostics.end(), is_undefined)) << testing_support::told(certified.report);
+    return;
   }
   ASSERT_FALSE(certified.certificate.empty()) << testing_support::told(certified.report);
   EXPECT_EQ(verifier::check_certificate(right, certified.certificate).verdict, CertificateReport::Verdict::valid);

@@ -34,7 +34,7 @@ def run_block(block, folder, environment):
 
 def main():
     program = pathlib.Path(os.environ["SHARDPROOF"]).resolve()
-    environment = dict(os.environ, PATH=f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+    environment = dict(os.environ, PATH=f"{program.parent}{os.pathsep}{os.environ['PATH']}", XDG_CACHE_HOME=os.devnull)
     text = README.read_text()
     with tempfile.TemporaryDirectory() as folder:
         os.symlink(ROOT / "tools", pathlib.Path(folder) / "tools")

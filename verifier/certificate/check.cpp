@@ -8,6 +8,7 @@
 #include "verifier/certificate/format.h"
 #include "verifier/certificate/replay.h"
 #include "verifier/kernel/proof.h"
+#include "verifier/structure/structure.h"
 
 namespace shardproof::verifier {
 
@@ -139,6 +140,11 @@ CertificateReport check_certificate(const ir::Document& document, std::string_vi
     report.diagnostics = sink.take();
     return report;
   }
+  // A certificate is about values; that the ranks get there is checked afresh.
+  structure::Findings structure = structure::check(document);
+  report.diagnostics = std::move(structure.violations);
+  report.diagnostics.insert(report.diagnostics.end(), structure.undecided.begin(), structure.undecided.end());
+  if (!report.diagnostics.empty()) return report;
   std::unique_ptr<Proof> proof;
   try {
     std::vector<std::string_view> body = body_of(document, certificate, report.diagnostics);

@@ -113,7 +113,7 @@ TEST_F(Z3RangeTest, AnswersAreRememberedPerClaim) {
 }
 
 TEST_F(Z3RangeTest, LimitsGiveUpInsteadOfProving) {
-  Z3Range limited(pool_, {1500, 10});
+  Z3Range limited(pool_, {10});
   const IndexId x = var("x", 1000);
   const IndexId e = pool_.index_sub(x, pool_.index_linear(pool_.index_div(x, 7), 3, pool_.index_mod(x, 7), 1));
   EXPECT_FALSE(limited.prove_in_range(e, 0, 568, {}));  // true, see DivisionAndModulus

@@ -63,6 +63,7 @@ TEST(Diagnose, AStateThatIsNotWrittenIsFound) {
   state.next = state.value;
   const Report report = verify(document);
   ASSERT_EQ(report.diagnostics.size(), 1U);
+  EXPECT_EQ(report.diagnostics[0].code, "SP0502");
   EXPECT_EQ(report.diagnostics[0].subject.value, state.name);
   ASSERT_TRUE(report.diagnostics[0].fix.has_value()) << report.diagnostics[0].message;
   EXPECT_EQ(report.diagnostics[0].fix->applicability, ir::Applicability::verified);

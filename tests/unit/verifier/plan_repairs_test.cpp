@@ -151,6 +151,53 @@ TEST(PlanRepairs, AnInputIsCutOverTheAxisThatItIsUsedWith) {
   expect_mended(text, "x");
 }
 
+TEST(PlanRepairs, AnAccumulatorStartsFromZero) {
+  ir::Document document = read(planned());
+  const std::string result = name_of(document, accumulated(document).first->result);
+  const std::string text = edited(planned(), [](ir::Document& d) {
+    ir::Program& program = d.plan.stages.front().program;
+    const ir::ValueId zero = accumulated(d).first->init;
+    ir::Value ones = program.value(zero);
+    ones.name = "ones";
+    const ir::ValueId id{static_cast<std::int32_t>(program.values.size())};
+    program.values.push_back(ones);
+    const auto at = std::find_if(program.body.begin(), program.body.end(), [&](const ir::Instruction& i) { return !i.outputs.empty() && i.outputs[0] == zero; });
+    ir::Instruction constant = *at;
+    constant.outputs = {id};
+    constant.attributes.set("value", ir::Rational(1));
+    program.body.insert(at, std::move(constant));
+    const auto here = static_cast<std::size_t>(accumulated(d).first - loop_of(d).region->carries.data());
+    loop_of(d).inputs[here] = loop_of(d).region->carries[here].init = id;
+  });
+  expect_mended(text, result, "SP0509");
+}
+
+// No zero of its shape is there: one is written before the loop.
+TEST(PlanRepairs, AnAccumulatorGetsAZero) {
+  const std::string text = R"({
+  "shardproof": 1,
+  "mesh": [["dp", 2]],
+  "reference": {
+    "inputs": [{"name": "g", "type": "f32[8,6]"}],
+    "state": [{"name": "w", "type": "f32[6]", "role": "param", "next": "w_new"}],
+    "body": [{"out": "dw", "op": "reduce_sum", "in": "g", "dims": [0]}, {"out": "w_new", "op": "sub", "in": ["w", "dw"]}]
+  },
+  "inputs": [{"name": "g", "dims": [["dp"], []]}],
+  "state": [{"name": "w", "next": "w_new"}],
+  "body": [
+    {"out": "start", "op": "add", "in": ["w", "w"]},
+    {"op": "loop", "index": "m", "trip": 2, "carry": [{"init": "start", "arg": "sum", "next": "sum_next", "out": "my_dw"}], "body": [
+      {"out": "rows", "op": "slice", "in": "g", "dim": 0, "start": "2*m", "size": 2},
+      {"out": "part", "op": "reduce_sum", "in": "rows", "dims": [0]},
+      {"out": "sum_next", "op": "add", "in": ["sum", "part"]}
+    ]},
+    {"out": "dw", "op": "all_reduce", "in": "my_dw", "axes": ["dp"], "reduce": "sum"},
+    {"out": "w_new", "op": "sub", "in": ["w", "dw"]}
+  ]
+})";
+  expect_mended(text, "my_dw", "SP0509");
+}
+
 TEST(PlanRepairs, AStateThatIsNotWrittenIsAnEdit) {
   std::string name;
   const std::string text = edited(planned(), [&](ir::Document& d) {

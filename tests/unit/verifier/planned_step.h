@@ -84,7 +84,7 @@ inline std::string edited(const std::string& text, const std::function<void(ir::
 }
 
 // One finding at `name`, with a fix that makes the plan right when its edits are applied to the file.
-inline void expect_mended(const std::string& text, const std::string& name) {
+inline void expect_mended(const std::string& text, const std::string& name, const std::string& code = "") {
   VerifyOptions options;
   options.find_counterexample = false;
   const Report report = verify(read(text), options);
@@ -92,6 +92,7 @@ inline void expect_mended(const std::string& text, const std::string& name) {
   ASSERT_EQ(report.diagnostics.size(), 1U);
   const ir::Diagnostic& d = report.diagnostics[0];
   EXPECT_EQ(d.subject.value, name) << d.message;
+  if (!code.empty()) { EXPECT_EQ(d.code, code) << d.message; }
   ASSERT_TRUE(d.fix.has_value()) << d.message;
   EXPECT_EQ(d.fix->applicability, ir::Applicability::verified) << d.fix->message;
   ASSERT_FALSE(d.fix->edits.empty());
