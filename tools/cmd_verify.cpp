@@ -10,8 +10,10 @@
 #include <filesystem>
 #include <iostream>
 #include <new>
+#include <nlohmann/json.hpp>
 #include <thread>
 
+#include "ir/print.h"
 #include "tools/commands.h"
 #include "tools/input_file.h"
 #include "tools/output_file.h"
@@ -39,6 +41,7 @@ struct VerifyArguments {
   std::vector<std::string> witnesses = {"smt", "execution"};
   std::string smt_answers;  // empty: the user's cache folder
   std::string dump_smt;     // folder
+  std::string keep_counterexample;  // prefix of two files
   std::string certificate;
 };
 
@@ -58,6 +61,7 @@ struct Outcome {
   std::string certificate;  // empty: none
   std::shared_ptr<const ir::SourceFile> source;
   std::exception_ptr failure;  // a bug in shardproof
+  std::shared_ptr<const ir::Document> document;  // if its counterexample is to be kept
 };
 
 verifier::Report out_of_memory() {
@@ -96,6 +100,21 @@ void write_query(const std::string& folder, int number, const verifier::SmtQuery
   write_file((std::filesystem::path(folder) / name).string(), [&](std::ostream& out) { out << "; " << place << ": unsat if the step is right\n" << query.script; });
 }
 
+// The executed plan, and one line for each tensor of the reference.
+void keep_counterexample(const Outcome& outcome, const VerifyArguments& arguments) {
+  const std::string plan = arguments.keep_counterexample + ".json", inputs = arguments.keep_counterexample + ".inputs.json";
+  write_file(plan, [&](std::ostream& out) { ir::print_json(*outcome.document, out); });
+  write_file(inputs, [&](std::ostream& out) {
+    const char* separator = "{\n";
+    for (const auto& [name, values] : outcome.report.counterexample->values) {
+      out << separator << nlohmann::json(name).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << ": " << nlohmann::json(values).dump();
+      separator = ",\n";
+    }
+    out << "\n}\n";
+  });
+  if (!arguments.quiet && arguments.format == "full" && arguments.output == "-") std::cout << "wrote " << plan << " and " << inputs << "\n";
+}
+
 Outcome verify_one(const std::string& path, const VerifyArguments& arguments, ProgressLine& progress) {
   Outcome outcome;
   try {
@@ -122,6 +141,10 @@ Outcome verify_one(const std::string& path, const VerifyArguments& arguments, Pr
     options.progress = [&](const verifier::Progress& p) { progress.update(path + ": " + p.phase, p.done, p.total); };
     if (!arguments.certificate.empty()) options.certificate = &outcome.certificate;
     outcome.report = verifier::verify(*loaded.document, options);
+    if (outcome.report.counterexample && !arguments.keep_counterexample.empty()) {
+      outcome.document = outcome.report.counterexample->executed;
+      if (!outcome.document) outcome.document = std::make_shared<const ir::Document>(std::move(*loaded.document));
+    }
   } catch (const std::bad_alloc&) {
     outcome.report = out_of_memory();
   } catch (...) {
@@ -227,6 +250,8 @@ int cmd_verify(Arguments arguments) {
       ->default_str("smt,execution");
   app.add_option("--smt-answers", parsed.smt_answers,
                  "file that keeps Z3's answers for the next time; none: keep nothing (default: shardproof/smt-answers in $XDG_CACHE_HOME or ~/.cache)");
+  app.add_option("--keep-counterexample", parsed.keep_counterexample,
+                 "PREFIX: write the plan as it was executed to PREFIX.json and the inputs to PREFIX.inputs.json, for `shardproof parity PREFIX.json --inputs PREFIX.inputs.json`");
   app.add_option("--dump-smt", parsed.dump_smt, "existing folder for what Z3 is asked, as SMT-LIB files: all of them unsat for a right proof");
   app.add_flag("-q,--quiet", parsed.quiet, "print findings only, no verdict");
   app.add_option("--color", parsed.color, "auto, always or never")
@@ -244,6 +269,10 @@ int cmd_verify(Arguments arguments) {
     if (std::find(parsed.witnesses.begin(), parsed.witnesses.end(), "smt") == parsed.witnesses.end()) throw UsageError("--dump-smt needs the witness `smt`");
     require_folder(parsed.dump_smt + "/query");
   }
+  if (!parsed.keep_counterexample.empty()) {
+    if (parsed.plans.size() > 1) throw UsageError("--keep-counterexample is for one plan, not for " + std::to_string(parsed.plans.size()));
+    require_folder(parsed.keep_counterexample + ".json");
+  }
   require_folder(parsed.output);
   handle_interrupts();
   ProgressLine progress(!parsed.quiet);
@@ -253,6 +282,7 @@ int cmd_verify(Arguments arguments) {
     if (outcome.failure) std::rethrow_exception(outcome.failure);
   }
   write_file(parsed.output, [&](std::ostream& out) { render_all(outcomes, parsed, out); });
+  if (outcomes[0].document) keep_counterexample(outcomes[0], parsed);
   if (parsed.certificate.empty() || outcomes[0].report.verdict != verifier::Verdict::equivalent) return overall_exit_code(outcomes);
   if (outcomes[0].certificate.empty()) return kExitUnknown;  // the report says why
   write_file(parsed.certificate, [&](std::ostream& out) { out << outcomes[0].certificate; });

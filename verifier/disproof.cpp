@@ -24,6 +24,7 @@ std::string element(const std::vector<std::int64_t>& index) {
 Counterexample described(const ir::Document& document, const execution::Counterexample& found) {
   Counterexample result;
   for (const auto& [name, tensor] : found.values) {
+    result.values[name] = tensor.data;
     if (std::all_of(tensor.data.begin(), tensor.data.end(), [](double x) { return x == 0; })) {
       ++result.zero_inputs;
     } else {
@@ -130,6 +131,7 @@ void disprove(const ir::Document& document, const VerifyOptions& options, Report
   report.unknown_reason.clear();
   report.counterexample = described(*executed, *result.counterexample);
   report.counterexample->sizes = std::move(sizes);
+  if (scaled.changed) report.counterexample->executed = std::make_shared<const ir::Document>(std::move(scaled.small));
   // Equal where the plan is defined (SP0210) is not proved after all.
   const std::int64_t open = std::min(report.obligations.unknown, report.counterexample->differing);
   const std::int64_t conditional = std::min(report.obligations.proved, report.counterexample->differing - open);

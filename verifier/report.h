@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -12,6 +14,7 @@
 #include <vector>
 
 #include "ir/diagnostic.h"
+#include "ir/plan.h"
 
 namespace shardproof::verifier {
 
@@ -90,6 +93,8 @@ struct Counterexample {
   std::int64_t differing = 0;  // outputs and states that differ on these inputs
   std::string out_of_bounds;   // instead of a difference: what leaves its operand on `rank`, and how
   std::vector<std::string> sizes;  // in which the executed plan differs from the document: empty, as it is
+  std::shared_ptr<const ir::Document> executed;  // at those sizes; null: the document itself
+  std::map<std::string, std::vector<double>> values;  // all inputs and states of the reference, row-major
 };
 
 struct Report {

@@ -12,3 +12,20 @@ sp 0 parity wrong.json --tolerance 10
 sp 2 parity nowhere.json
 echo '{"shardproof": 1}' >empty.json
 sp 2 parity empty.json
+
+# A counterexample is kept, and shows again. --exact: a plan that only adds and multiplies has the same bits.
+sp 1 verify wrong.json --keep-counterexample kept
+out_has '^wrote kept.json and kept.inputs.json$'
+sp 1 parity kept.json --inputs kept.inputs.json
+out_has 'DIFFERS'
+sp 0 parity good.json --inputs kept.inputs.json
+sp 0 verify good.json --keep-counterexample none
+[ ! -e none.json ] || fail "a counterexample of a right plan"
+sp 2 verify good.json --keep-counterexample no/folder
+sp 0 parity good.json --exact
+out_has '^([0-9]+) of \1 tensors have the same bits in float64$'
+for bad in '[]' '{"nothing": [1]}' '{' '{"x": 1}' '{"x": ["a"]}'; do
+  echo "$bad" >bad.json
+  sp 2 parity good.json --inputs bad.json
+done
+sp 2 parity good.json --inputs missing.json

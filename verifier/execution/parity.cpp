@@ -1,6 +1,7 @@
 #include "verifier/execution/parity.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iomanip>
 #include <random>
 #include <sstream>
@@ -106,6 +107,16 @@ std::map<std::string, Tensor> random_values(const ir::Reference& reference, std:
   }
   for (const ir::ReferenceState& state : reference.state) {
     values[state.name] = random_state(random, state, reference.program.value(state.value).type);
+  }
+  return values;
+}
+
+std::map<std::string, Tensor> exact_values(const ir::Reference& reference, std::uint64_t seed) {
+  std::map<std::string, Tensor> values = random_values(reference, seed);
+  for (auto& [name, tensor] : values) {
+    if (!ir::is_float(tensor.type.dtype)) continue;
+    for (double& x : tensor.data)
+      if (x != 0) x = std::copysign(std::ldexp(1.0, std::clamp(static_cast<int>(std::lround(std::log2(std::fabs(x)))), -2, 1)), x);
   }
   return values;
 }

@@ -45,6 +45,10 @@ struct ParityReport {
 // counts in different rows, positive second moments, steps and learning rates.
 std::map<std::string, Tensor> random_values(const ir::Reference& reference, std::uint64_t seed);
 
+// The same with every real number a power of two between 1/4 and 2, or its negative: sums and products of such numbers are exact in
+// float64, so that ranks that add in another order get the same bits, until a root, an exponential or a quotient rounds.
+std::map<std::string, Tensor> exact_values(const ir::Reference& reference, std::uint64_t seed);
+
 // Throws ExecutionError if a program cannot be run or a binding does not fit.
 ParityReport run_parity(const DomainOf<double>& domain, const ir::Document& document,
                         const ParityOptions& options = {});
