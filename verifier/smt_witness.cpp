@@ -35,8 +35,8 @@ constexpr std::int64_t kMaxProducts = 20'000;
 
 class Confirmation {
  public:
-  Confirmation(Session& session, double seconds, const SmtOptions& options)
-      : session_(session), pool_(session.pool()), atoms_(session.atoms()), seconds_(seconds), options_(options),
+  Confirmation(Session& session, double seconds, const SmtOptions& options, const std::atomic<bool>* cancel)
+      : session_(session), pool_(session.pool()), atoms_(session.atoms()), seconds_(seconds), options_(options), cancel_(cancel),
         answers_on_disk_(options.answers, solvers::witness::smt_solver_version() + " laws " + kLaws), start_(std::chrono::steady_clock::now()) {}
 
   SmtConfirmation run() {
@@ -162,9 +162,8 @@ class Confirmation {
 
   void ask(const Obligation& o) {
     ++result_.obligations;
-    for (const TermId t : {o.result})
-      for (TensorId tensor : tensors_of(t))
-        if (pool_.tensor(tensor).unknown) return;  // strayed: no claim rests on it
+    for (TensorId tensor : tensors_of(o.result))
+      if (pool_.tensor(tensor).unknown) return;  // strayed: no claim rests on it
     const Unfoldings told = unfoldings_for(o, true), both = unfoldings_for(o, false);
     std::string first_key, reason;
     std::vector<Unfoldings> attempts{told};
@@ -198,7 +197,7 @@ class Confirmation {
 
   // Empty if it is confirmed, else why not.
   std::string answer(const Obligation& o, const Unfoldings& unfoldings) {
-    if (elapsed() > seconds_) return kNoTime;
+    if (elapsed() > seconds_ || (cancel_ != nullptr && cancel_->load())) return kNoTime;
     solvers::witness::Algebra algebra(pool_);
     try {
       const witness::Sides sides = witness::sides_of(pool_, algebra, o, unfoldings, definition_of());
@@ -293,6 +292,7 @@ class Confirmation {
   solvers::AtomTable& atoms_;
   double seconds_;
   const SmtOptions& options_;
+  const std::atomic<bool>* cancel_;
   SmtAnswers answers_on_disk_;
   std::chrono::steady_clock::time_point start_;
   solvers::witness::SmtSolver solver_;
@@ -306,8 +306,8 @@ class Confirmation {
 
 }  // namespace
 
-SmtConfirmation confirm_by_smt(Session& session, double seconds, const SmtOptions& options) {
-  return Confirmation(session, seconds, options).run();
+SmtConfirmation confirm_by_smt(Session& session, double seconds, const SmtOptions& options, const std::atomic<bool>* cancel) {
+  return Confirmation(session, seconds, options, cancel).run();
 }
 
 }  // namespace shardproof::verifier

@@ -13,7 +13,7 @@
 
 namespace shardproof::verifier {
 
-// Throws InternalError on dissent. Gives up when `seconds` have passed: the rest is not asked.
-SmtConfirmation confirm_by_smt(Session& session, double seconds, const SmtOptions& options);
+// Throws InternalError on dissent. Gives up when `seconds` have passed or `cancel` is set: the rest is not asked.
+SmtConfirmation confirm_by_smt(Session& session, double seconds, const SmtOptions& options, const std::atomic<bool>* cancel = nullptr);
 
 }  // namespace shardproof::verifier

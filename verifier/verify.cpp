@@ -180,7 +180,7 @@ Report verify(const ir::Document& document, const VerifyOptions& options) {
     if (report.verdict == Verdict::equivalent && !conditions.unshown.empty() && !options.assume_defined) may_be_vacuous(report, conditions.unshown);
     if (report.verdict == Verdict::equivalent && !conditions.unmet.empty()) needs_more(report, conditions.unmet, options.assume_defined);
     where = "asking the second witness";
-    if (report.verdict == Verdict::equivalent && options.smt_witness) report.smt = confirm_by_smt(session, session.seconds_left(), *options.smt_witness);
+    if (report.verdict == Verdict::equivalent && options.smt_witness) report.smt = confirm_by_smt(session, session.seconds_left(), *options.smt_witness, options.cancel);
     report.statistics.z3_queries = static_cast<std::int64_t>(session.z3().statistics().asked);
     report.statistics.folds = static_cast<std::int64_t>(session.atoms().accepted());
     report.obligations.by_z3 = static_cast<std::int64_t>(session.z3().statistics().proved);
