@@ -57,7 +57,7 @@ TEST_F(FoldSpreadTest, SoftmaxWithoutTheMaximum) {
   const TermId raw = rows_.exp(x_);
   EXPECT_EQ(rows_.found(rows_.over(raw, rows_.sum(raw))), p);
   // The maximum that cancels is asked to be finite once its cancelling is used.
-  EXPECT_EQ(pool_.obligations().size(), 1U);
+  ASSERT_EQ(pool_.obligations().size(), 1U);
   EXPECT_EQ(pool_.obligations()[0].kind, Obligation::Kind::finite);
   // Subtracting anything else from all scores of a row is as good, by log-sum-exp as well.
   const TermId other = pool_.reduce(Reduction::sum, {rows_.column_}, rows_.input("y"));
