@@ -28,7 +28,7 @@ using witness::Unfoldings;
 namespace {
 
 constexpr std::size_t kMaxUnfoldings = 12;
-const std::string kLaws = "1";  // changes with what Algebra, reduce_identity and Meaning do
+const std::string kLaws = "2";  // changes with what Algebra, reduce_identity and Meaning do
 const std::string kNoTime = "no time left", kGaveUp = "the SMT solver gave up";
 constexpr int kPoints = 3;                  // at which sides that are not confirmed are compared
 constexpr std::int64_t kMaxProducts = 20'000;
@@ -164,13 +164,13 @@ class Confirmation {
     ++result_.obligations;
     for (TensorId tensor : tensors_of(o.result))
       if (pool_.tensor(tensor).unknown) return;  // strayed: no claim rests on it
-    const Unfoldings told = unfoldings_for(o, true), both = unfoldings_for(o, false);
     std::string first_key, reason;
-    std::vector<Unfoldings> attempts{told};
-    if (both != told) attempts.push_back(both);
-    for (const Unfoldings& unfoldings : attempts) {
+    Unfoldings before;
+    for (const bool told_only : {true, false}) {
+      const Unfoldings unfoldings = unfoldings_for(o, told_only);
+      if (!told_only && unfoldings == before) break;
       const std::string key = witness::canonical(pool_, o, unfoldings, definition_of());
-      if (first_key.empty()) first_key = key;
+      if (told_only) first_key = key;
       const auto [it, added] = answers_.try_emplace(key);
       if (added) it->second = remembered(key, o, unfoldings);
       if (it->second.empty()) {
@@ -178,6 +178,7 @@ class Confirmation {
         return;
       }
       if (reason.empty()) reason = it->second;
+      before = unfoldings;
     }
     outcomes_[first_key] = reason;
     places_.try_emplace(first_key, o.place);

@@ -4,6 +4,8 @@
 #include <map>
 #include <random>
 
+#include "solvers/witness/form_parts.h"
+
 namespace shardproof::solvers::witness {
 
 namespace {
@@ -36,10 +38,7 @@ class Sample {
     return true;
   }
   bool holds(const std::vector<Guard>& guards) {
-    return std::all_of(guards.begin(), guards.end(), [&](const Guard& g) {
-      const std::int64_t x = of(g.form);
-      return (g.lo == -kUnbounded || g.lo <= x) && (g.hi == kUnbounded || x <= g.hi);
-    });
+    return std::all_of(guards.begin(), guards.end(), [&](const Guard& g) { return witness::holds(g, of(g.form)); });
   }
   // Moves a variable of each guard that fails, so that it holds, if one step of one variable does it.
   bool make_hold(const std::vector<Guard>& guards, const std::vector<Variable>& fixed) {

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "solvers/witness/form_parts.h"
+
 namespace shardproof::solvers::witness {
 
 namespace {
@@ -50,10 +52,7 @@ class Evaluator {
   }
 
   bool holds(const std::vector<Guard>& guards) {
-    return std::all_of(guards.begin(), guards.end(), [&](const Guard& g) {
-      const std::int64_t x = integer(g.form);
-      return (g.lo == -kUnbounded || g.lo <= x) && (g.hi == kUnbounded || x <= g.hi);
-    });
+    return std::all_of(guards.begin(), guards.end(), [&](const Guard& g) { return witness::holds(g, integer(g.form)); });
   }
 
   template <typename Body>

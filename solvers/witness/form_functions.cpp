@@ -21,6 +21,10 @@ Rational content_of(const Form& form) {
   return Rational(num, den);
 }
 
+bool is_number(const Summand& s) { return s.factors.empty() && s.bound.empty() && s.guards.empty(); }
+
+bool is_one(const Form& form) { return form.size() == 1 && is_number(form[0]) && form[0].coefficient.is_one(); }
+
 }  // namespace
 
 Form Algebra::inverse(const Form& form) {
@@ -162,7 +166,7 @@ Form Algebra::apply_plain(Function function, std::vector<Form> arguments) {
           return scale(apply(Function::log, {{rest}}), Rational(-1));
         }
       }
-      if (x.size() == 1 && x[0].bound.empty() && x[0].factors.empty() && x[0].coefficient.is_one()) return {};
+      if (is_one(x)) return {};
       break;
     case Function::sqrt: {
       if (x.empty()) return {};
@@ -177,11 +181,10 @@ Form Algebra::apply_plain(Function function, std::vector<Form> arguments) {
         const bool square = n == 1;
         if (!d.is_one() && (x.size() == 1 || square)) {
           const Form rest = scale(x, ir::inverse(d * d));
-          const bool unit = rest.size() == 1 && rest[0].factors.empty() && rest[0].bound.empty() && rest[0].coefficient.is_one();
-          return scale(unit ? number(Rational(1)) : one_factor(function_of(Function::sqrt, {rest})), d);
+          return scale(is_one(rest) ? rest : one_factor(function_of(Function::sqrt, {rest})), d);
         }
       }
-      if (x.size() == 1 && x[0].factors.empty() && x[0].bound.empty() && x[0].coefficient.is_one()) return x;
+      if (is_one(x)) return x;
       break;
     }
     case Function::max: {
@@ -199,11 +202,11 @@ Form Algebra::apply_plain(Function function, std::vector<Form> arguments) {
       }
       break;
     case Function::power:
-      if (arguments.size() == 2 && arguments[1].size() <= 1 && (arguments[1].empty() || (arguments[1][0].factors.empty() && arguments[1][0].bound.empty()))) {
+      if (arguments.size() == 2 && arguments[1].size() <= 1 && (arguments[1].empty() || is_number(arguments[1][0]))) {
         const Rational e = arguments[1].empty() ? Rational(0) : arguments[1][0].coefficient;
         if (e.is_integer() && e.num >= -8 && e.num <= 8) return power(x, static_cast<std::int32_t>(e.num));
       }
-      if (x.size() == 1 && x[0].factors.empty() && x[0].bound.empty() && x[0].coefficient.is_one()) return x;
+      if (is_one(x)) return x;
       break;
     default: break;
   }

@@ -1,6 +1,6 @@
 // Keys of sums of products, and which variables they mention.
 #include <algorithm>
-#include <set>
+#include <utility>
 
 #include "solvers/witness/expression.h"
 
@@ -27,26 +27,33 @@ bool mentions(const Summand& s, Variable v) {
 
 namespace {
 
-// Names "v12" of bound variables by order of occurrence.
-std::string alpha(std::string text, const std::vector<Variable>& bound) {
+// Names "v12" of bound variables by order of occurrence. Each level of binders has names of its own ("b1_0", "b2_0"), or an outer and
+// an inner variable would look alike and the sum of a[i, j] over j, for each i, like that of a[j, i].
+std::string alpha(const std::string& text, const std::vector<Variable>& bound) {
   if (bound.empty()) return text;
+  const auto is_digit = [&](std::size_t i) { return i < text.size() && text[i] >= '0' && text[i] <= '9'; };
+  const auto number_at = [&](std::size_t i) {
+    std::size_t end = i;
+    while (is_digit(end)) ++end;
+    return std::pair(std::stoi(text.substr(i, end - i)), end);
+  };
+  int level = 1;
+  for (std::size_t i = 0; i < text.size(); ++i)
+    if (text[i] == 'b' && is_digit(i + 1)) level = std::max(level, number_at(i + 1).first + 1);
   std::string result;
   std::vector<Variable> seen;
   for (std::size_t i = 0; i < text.size();) {
-    const bool name = text[i] == 'v' && i + 1 < text.size() && text[i + 1] >= '0' && text[i + 1] <= '9';
-    if (!name) {
+    if (text[i] != 'v' || !is_digit(i + 1)) {
       result += text[i++];
       continue;
     }
-    std::size_t end = i + 1;
-    while (end < text.size() && text[end] >= '0' && text[end] <= '9') ++end;
-    const Variable v = std::stoi(text.substr(i + 1, end - i - 1));
+    const auto [v, end] = number_at(i + 1);
     if (std::find(bound.begin(), bound.end(), v) == bound.end()) {
       result += text.substr(i, end - i);
     } else {
       auto at = std::find(seen.begin(), seen.end(), v);
       if (at == seen.end()) at = seen.insert(seen.end(), v);
-      result += "b" + std::to_string(at - seen.begin());
+      result += "b" + std::to_string(level) + "_" + std::to_string(at - seen.begin());
     }
     i = end;
   }

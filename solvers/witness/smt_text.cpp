@@ -90,7 +90,7 @@ std::string SmtText::inside(const std::vector<Variable>& variables) {
 
 std::string SmtText::exactly_one(const std::vector<std::string>& claims) {
   if (claims.size() == 1) return claims[0];
-  std::string some = "(or", text;
+  std::string some = "(or";
   for (const std::string& c : claims) some += " " + c;
   std::vector<std::string> parts{some + ")"};
   for (std::size_t i = 0; i < claims.size(); ++i)
@@ -98,11 +98,14 @@ std::string SmtText::exactly_one(const std::vector<std::string>& claims) {
   return conjunction(parts);
 }
 
-std::string SmtText::let(const Renaming& bind, const std::string& claim) {
-  if (claim == "true") return claim;
+std::string SmtText::begin_let(const Renaming& bind) {
   std::string bindings;
   for (const auto& [v, value] : bind) bindings += "(" + name(v) + " " + index(value) + ")";
-  return bindings.empty() ? claim : "(let (" + bindings + ") " + claim + ")";
+  return "(let (" + bindings + ") ";
+}
+
+std::string SmtText::let(const Renaming& bind, const std::string& claim) {
+  return claim == "true" || bind.empty() ? claim : begin_let(bind) + claim + ")";
 }
 
 std::string SmtText::with_facts(const std::string& goal) {
@@ -127,10 +130,9 @@ std::string SmtText::open(const Context& context, int& closing) {
     std::vector<Variable> bound;
     for (const auto& [v, value] : item.bind) bound.push_back(v);
     if (!item.bind.empty()) {
-      std::string bindings;
-      for (const auto& [v, value] : item.bind) bindings += "(" + name(v) + " " + index(value) + ")";
+      const std::string start = begin_let(item.bind);
       imply({});  // bounds of what the values read
-      text += "(let (" + bindings + ") ";
+      text += start;
       ++closing;
     }
     imply({inside(bound), all(item.assume)});

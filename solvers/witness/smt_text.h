@@ -12,7 +12,7 @@ namespace shardproof::solvers::witness {
 
 // One step into the context of a claim: variables that are functions of others, or guards that hold.
 struct ContextItem {
-  Renaming bind;               // let these be; where these are within their extents
+  Renaming bind;              // let these be, where that is within their extents
   std::vector<Guard> assume;
 };
 using Context = std::vector<ContextItem>;
@@ -42,6 +42,7 @@ class SmtText {
   std::vector<std::string> scripts(const std::vector<std::string>& claims) const;
 
  private:
+  std::string begin_let(const Renaming& bind);
   std::string open(const Context& context, int& closing);
   std::string with_facts(const std::string& goal);
   std::string name(Variable v);

@@ -121,6 +121,27 @@ TEST_F(Identity, FunctionsOfEqualArguments) {
   EXPECT_FALSE(shown(algebra_.apply(Function::sin, {a(v(x))}), algebra_.apply(Function::cos, {a(v(x))})));
 }
 
+// Binders within each other: an outer variable is not an inner one, in keys either.
+TEST_F(Identity, NestedBindersAreToldApart) {
+  const TensorId table = pool_.new_tensor({"table", {64, 64}, false, 0});
+  const auto largest_sum = [&](bool turned) {
+    const Variable i = algebra_.fresh(64), j = algebra_.fresh(64);
+    const Form element = turned ? algebra_.access(table, {v(j), v(i)}) : algebra_.access(table, {v(i), v(j)});
+    return algebra_.maximum({{{i}, {}, algebra_.sum({j}, element)}});
+  };
+  expect(true, largest_sum(false), largest_sum(false));
+  expect(true, largest_sum(true), largest_sum(true));
+  expect(false, largest_sum(false), largest_sum(true));
+  const auto exponentials = [&](bool turned) {
+    const Variable i = algebra_.fresh(64), j = algebra_.fresh(64);
+    const Form element = turned ? algebra_.access(table, {v(j), v(i)}) : algebra_.access(table, {v(i), v(j)});
+    return algebra_.sum({i}, algebra_.apply(Function::exp, {algebra_.sum({j}, element)}));
+  };
+  expect(true, exponentials(true), exponentials(true));
+  expect(false, exponentials(false), exponentials(true));
+  EXPECT_EQ(algebra_.simplified(algebra_.add(exponentials(false), exponentials(true))).size(), 2U);
+}
+
 TEST_F(Identity, DigitsAreRecombined) {
   const Variable x = algebra_.fresh(4096);
   const Index digits = plus(at(algebra_.quotient(v(x), 16), 16), algebra_.remainder(v(x), 16));
