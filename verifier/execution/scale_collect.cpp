@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "ir/infer_type.h"
+#include "verifier/execution/scale_means.h"
 
 namespace shardproof::execution {
 
@@ -59,6 +60,12 @@ Slots Collector::collect() {
   // Last, when all extents are known.
   constants(document_.reference.program.body);
   for (const ir::StageProgram& stage : document_.plan.stages) constants(stage.program.body);
+  std::set<std::int64_t> of_plan;
+  for (const ir::StageProgram& stage : document_.plan.stages) of_plan.merge(counts_of(stage.program));
+  const std::set<std::int64_t> of_reference = counts_of(document_.reference.program);
+  counts(document_.reference.program, all_.reference, of_plan);
+  for (std::size_t i = 0; i < document_.plan.stages.size(); ++i)
+    counts(document_.plan.stages[i].program, all_.stages[i], of_reference);
   return std::move(all_);
 }
 
@@ -77,6 +84,7 @@ void Collector::program(const ir::Program& program, ProgramSlots& slots) {
   std::iota(unit_.begin(), unit_.end(), 0);
   counted_.clear();
   tables_.clear();
+  coordinates_.clear();
   body(program.body);
   if (&program == &document_.reference.program) {
     for (const ir::ReferenceInput& input : document_.reference.inputs) {
@@ -129,6 +137,7 @@ void Collector::instruction(const Instruction& each) {
         for (const Node number : slots.numbers) {
           if (number != no_node) counted_.emplace_back(each.outputs[0].index, number);
         }
+        coordinate(each);
       }
       return;
     case ir::OpFamily::random:
@@ -371,6 +380,24 @@ void Collector::constants(const std::vector<Instruction>& body) {
     if (each.op != OpCode::constant || !each.attributes.has("value")) continue;
     for (const std::int64_t size : sizes_of_constant(each.attributes.get<ir::Rational>("value"), sizes_)) {
       all_.constants.insert(sizes_.number(size));
+    }
+  }
+}
+
+// Counts that the other side writes down, too, may stay as they are, or be tied to extents; others have to follow the sizes.
+void Collector::counts(const ir::Program& program, ProgramSlots& slots, const std::set<std::int64_t>& elsewhere) {
+  std::vector<Node> axes;
+  for (const auto& [name, node] : all_.axes) axes.push_back(node);
+  for (const ScaledSum& scaled : scaled_sums(program, slots)) {
+    InstructionSlots& constant = slots.instructions[scaled.instruction];
+    if (elsewhere.contains(scaled.count) || sizes_.has_extent(scaled.count) || constant.count) continue;
+    constant.count = as_sizes(scaled, axes, sizes_);
+    // A factor of two too many must not be the size of an axis by chance.
+    constexpr std::int64_t largest_axis = 16;
+    if (constant.count && constant.count->rest > 1 && constant.count->rest <= largest_axis) {
+      const Node rest = fresh(constant.count->rest);
+      sizes_.keep(rest);
+      all_.constants.insert(rest);
     }
   }
 }

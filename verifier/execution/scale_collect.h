@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -20,6 +21,7 @@ struct InstructionSlots {
                                           // to end: how many
   Node stride = no_node;                  // of a slice
   Node counted = no_node;                 // of a table of integers: the extent that they count along
+  std::optional<SizeCount> count;         // of a constant that is one, or one over one
   std::vector<std::string> group_axes;    // what an explicit list of groups amounts to
 };
 
@@ -68,7 +70,9 @@ class Collector {
   void loop(const ir::Instruction& instruction, std::size_t at);
   void constant(const ir::Instruction& instruction);
   void constants(const std::vector<ir::Instruction>& body);
+  void counts(const ir::Program& program, ProgramSlots& slots, const std::set<std::int64_t>& elsewhere);
   void integers(const ir::Instruction& instruction);
+  void coordinate(const ir::Instruction& instruction);
   void order_integers();
   void order_numbers();
   std::vector<Node> group(const ir::Instruction& instruction, InstructionSlots& slots);
@@ -104,6 +108,7 @@ class Collector {
   std::map<std::pair<std::string, std::int64_t>, std::pair<Node, Node>> factors_;
   std::vector<int> unit_;                                  // integer values that count the same thing
   std::vector<std::pair<int, Node>> counted_;              // value, a number or extent of its kind
+  std::map<std::string, int> coordinates_;                 // by axis or loop: a value that is nothing but its coordinate
   std::vector<std::pair<std::size_t, int>> tables_;        // of integers: instruction, value
   int loops_ = 0;
 };

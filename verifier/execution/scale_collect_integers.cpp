@@ -65,6 +65,20 @@ void Collector::integers(const ir::Instruction& each) {
   }
 }
 
+// All coordinates along one axis count the same thing: a plan that asks for each owner in turn has a value for each.
+void Collector::coordinate(const ir::Instruction& each) {
+  const auto& value = each.attributes.get<ir::CoordExpr>("value");
+  if (value.constant != 0 || value.terms.size() != 1) return;
+  const ir::CoordTerm& term = value.terms[0];
+  if (term.kind != ir::CoordTerm::Kind::variable || term.coefficient != 1) return;
+  const Count count = variable(term.variable);
+  if (count.node == no_node) return;
+  const int here = each.outputs[0].index;
+  counted_.emplace_back(here, count.node);
+  const auto [first, is_new] = coordinates_.try_emplace(count.key, here);
+  if (!is_new) unit_[static_cast<std::size_t>(root_of(unit_, here))] = root_of(unit_, first->second);
+}
+
 void Collector::order_integers() {
   std::map<int, std::map<std::int64_t, Node>> groups;
   for (const auto& [value, node] : counted_) {

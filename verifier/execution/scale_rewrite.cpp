@@ -70,6 +70,14 @@ ir::Rational Rewriter::constant(ir::Rational full) const {
   return {numerator, denominator};
 }
 
+ir::Rational Rewriter::count(ir::Rational full, const SizeCount& count) const {
+  ir::Rational small(count.rest);
+  for (const Node node : count.over) small = small * ir::Rational(value(node));
+  for (const Node node : count.under) small = small * ir::inverse(value(node));
+  if (full.den > 1) small = ir::inverse(small);
+  return full.num < 0 ? -small : small;
+}
+
 std::int64_t Rewriter::position(Node whole, std::int64_t at, const std::string& what) const {
   const auto small = sizes_.position(whole, at, small_);
   if (!small) throw NotScaled("no small position for " + std::to_string(at) + " in " + what);
@@ -106,7 +114,7 @@ void Rewriter::instruction(Instruction& each) {
       if (each.attributes.has("value")) {
         const auto& full = each.attributes.get<ir::Rational>("value");
         const bool counts = ir::is_integer(program_->value(each.outputs[0]).type.dtype);
-        each.attributes.set("value", counts ? ir::Rational(number(full.num)) : constant(full));
+        each.attributes.set("value", counts ? ir::Rational(number(full.num)) : slots.count ? count(full, *slots.count) : constant(full));
       }
       return;
     case OpCode::table: return table(each, slots);

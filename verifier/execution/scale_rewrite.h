@@ -28,6 +28,7 @@ class Rewriter {
   std::int64_t value(Node node) const { return small_[static_cast<std::size_t>(node)]; }
   std::int64_t number(std::int64_t full) const;
   ir::Rational constant(ir::Rational full) const;
+  ir::Rational count(ir::Rational full, const SizeCount& count) const;
   std::int64_t position(Node whole, std::int64_t at, const std::string& what) const;
   void note(std::string text);
 

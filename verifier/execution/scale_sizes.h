@@ -23,6 +23,11 @@ struct SizeSum {
   Node total = no_node;
   std::vector<Node> parts;
 };
+// A number that is `rest` times the product of `over` by the product of `under`.
+struct SizeCount {
+  std::vector<Node> over, under;
+  std::int64_t rest = 1;
+};
 // The real extent ends inside the last shard of a padded dimension.
 struct LastShard {
   Node real = no_node, padded = no_node, shard = no_node;
