@@ -8,6 +8,7 @@
 #include "verifier/execution/counterexample.h"
 #include "verifier/execution/scale.h"
 #include "verifier/execution/step.h"
+#include "verifier/held_values.h"
 #include "verifier/literals.h"
 #include "verifier/render_text.h"
 
@@ -67,9 +68,21 @@ std::vector<std::string> notes_on(const execution::Scaled& scaled) {
   return notes;
 }
 
+std::set<std::int64_t> sizes_kept(const execution::Scaled& scaled) {
+  std::set<std::int64_t> kept;
+  for (const auto& [full, smalls] : scaled.numbers)
+    if (smalls == std::set<std::int64_t>{full}) kept.insert(full);
+  return kept;
+}
+
 bool has_code(const Report& report, const char* code) {
   return std::any_of(report.diagnostics.begin(), report.diagnostics.end(),
                      [&](const ir::Diagnostic& d) { return d.code == code; });
+}
+
+// Where the plan leaves its reference.
+bool names_a_place(const Report& report) {
+  return std::any_of(report.diagnostics.begin(), report.diagnostics.end(), [](const ir::Diagnostic& d) { return d.code.starts_with("SP02") && !d.labels.empty(); });
 }
 
 execution::SearchLimits limits_of(const VerifyOptions& options, const Report& report) {
@@ -100,7 +113,7 @@ void disprove(const ir::Document& document, const VerifyOptions& options, Report
     limits.step_work = 400'000'000;
     limits.total_work = 700'000'000;
     const std::optional<ir::Rational> stays =
-        scaled.changed ? size_that_stays(execution::in_core_ops(document), scaled.small) : std::nullopt;
+        scaled.changed ? size_that_stays(execution::in_core_ops(document), scaled.small, sizes_kept(scaled)) : std::nullopt;
     if (stays) {
       report.no_counterexample = "the plan is too large to be executed, and at smaller sizes " + ir::to_string(*stays) +
                                  ", which only one of plan and reference writes down, may be another number";
@@ -131,6 +144,10 @@ void disprove(const ir::Document& document, const VerifyOptions& options, Report
   report.unknown_reason.clear();
   report.counterexample = described(*executed, *result.counterexample);
   report.counterexample->sizes = std::move(sizes);
+  // As long as a few of the runs that found the counterexample, which is worth more where the prover names no place.
+  const std::int64_t affordable = names_a_place(report) ? 30'000'000 : 100'000'000;
+  if (result.counterexample->out_of_bounds.empty() && execution::estimated_work(*executed) <= affordable)
+    report.counterexample->held = held_values(*executed);
   if (scaled.changed) report.counterexample->executed = std::make_shared<const ir::Document>(std::move(scaled.small));
   // Equal where the plan is defined (SP0210) is not proved after all.
   const std::int64_t open = std::min(report.obligations.unknown, report.counterexample->differing);

@@ -48,12 +48,13 @@ bool may_be_a_size(std::int64_t num, std::int64_t den) {
 
 }  // namespace
 
-std::optional<ir::Rational> size_that_stays(const ir::Document& full, const ir::Document& small) {
+std::optional<ir::Rational> size_that_stays(const ir::Document& full, const ir::Document& small, const std::set<std::int64_t>& kept) {
   const Literals plan = of_plan(full), reference = of_reference(full);
   const Literals small_plan = of_plan(small), small_reference = of_reference(small);
-  const auto look = [](const Literals& here, const Literals& there, const Literals& here_small) -> std::optional<ir::Rational> {
+  const auto look = [&](const Literals& here, const Literals& there, const Literals& here_small) -> std::optional<ir::Rational> {
     for (const auto& [num, den] : here)
-      if (!there.contains({num, den}) && here_small.contains({num, den}) && may_be_a_size(num, den)) return ir::Rational(num, den);
+      if (!there.contains({num, den}) && here_small.contains({num, den}) && may_be_a_size(num, den) && !kept.contains(std::max(std::abs(num), den)))
+        return ir::Rational(num, den);
     return std::nullopt;
   };
   if (auto found = look(plan, reference, small_plan)) return found;

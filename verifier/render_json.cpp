@@ -108,6 +108,11 @@ Json counterexample_json(const Counterexample& c) {
   if (c.open) object["open_elements"] = *c.open;
   object["differing"] = c.differing;
   if (!c.sizes.empty()) object["sizes"] = c.sizes;
+  for (const Counterexample::HeldValue& held : c.held) {
+    Json each = {{"value", held.value}, {"text", held.text}};
+    add_text(each, "instruction", held.instruction);
+    object["held"].push_back(std::move(each));
+  }
   return object;
 }
 

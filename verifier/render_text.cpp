@@ -223,6 +223,12 @@ void render_counterexample(const Counterexample& c, std::ostream& out) {
   out << ", " << c.rank << " has " << number_text(c.found);
   if (!c.local_element.empty()) out << " at its " << c.local_element;
   out << "\n";
+  if (c.held.empty()) return;
+  out << "what the ranks hold, found by execution:\n";
+  for (const Counterexample::HeldValue& held : c.held) {
+    out << "  `" << printable(held.value) << "` " << printable(held.text) << "\n";
+    if (!held.instruction.empty()) out << "    " << printable(held.instruction) << "\n";
+  }
 }
 
 namespace {

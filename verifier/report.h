@@ -95,6 +95,13 @@ struct Counterexample {
   std::vector<std::string> sizes;  // in which the executed plan differs from the document: empty, as it is
   std::shared_ptr<const ir::Document> executed;  // at those sizes; null: the document itself
   std::map<std::string, std::vector<double>> values;  // all inputs and states of the reference, row-major
+  // Where the executed plan leaves its reference, whatever the prover thinks (held_values.h). Empty: not looked for.
+  struct HeldValue {
+    std::string value;        // of the plan, or the output or state that differs
+    std::string instruction;  // that computes it; empty for an output or state
+    std::string text;         // "is no value of the reference; it reads `g`: summands over tp of `d_w`"
+  };
+  std::vector<HeldValue> held;
 };
 
 struct Report {

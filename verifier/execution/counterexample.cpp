@@ -8,6 +8,7 @@
 
 #include "ir/infer_type.h"
 #include "verifier/execution/dense_domain.h"
+#include "verifier/execution/field_inputs.h"
 #include "verifier/execution/parity.h"
 #include "verifier/execution/step.h"
 
@@ -151,30 +152,6 @@ Observer both(Observer a, Observer b) {
 }
 
 // ---- the field
-
-// The float itself: an integer times a power of two.
-FieldNumber exact(const FieldNumbers& numbers, double x) {
-  int exponent = 0;
-  const auto mantissa = static_cast<std::int64_t>(std::ldexp(std::frexp(x, &exponent), 53));
-  return numbers.mul(numbers.from(mantissa), numbers.power(numbers.from(std::int64_t{2}), exponent - 53));
-}
-
-// With `random`, any number stands for a float that is no integer: no label, no mask, not small on purpose.
-std::map<std::string, TensorOf<FieldNumber>> field_values(const FieldNumbers& numbers, const Values& values,
-                                                          std::mt19937_64* random) {
-  std::map<std::string, TensorOf<FieldNumber>> result;
-  for (const auto& [name, tensor] : values) {
-    TensorOf<FieldNumber>& field = result[name];
-    field.type = tensor.type;
-    for (const double x : tensor.data) {
-      const bool integer = x == std::floor(x);
-      field.data.push_back(integer             ? numbers.from(static_cast<std::int64_t>(x))
-                           : random != nullptr ? numbers.any(*random)
-                                               : exact(numbers, x));
-    }
-  }
-  return result;
-}
 
 enum class FieldRun { useless, equal, differs };
 

@@ -327,7 +327,7 @@ auto Kernels<Numbers>::einsum() const -> Dense {
     Number total = numbers_.from(std::int64_t{0});
     for (std::size_t n = 0; n < terms; ++n) {
       Number product = first[0][steps[0][n]];
-      for (std::size_t k = 1; k < first.size(); ++k) product = numbers_.mul(product, first[k][steps[k][n]]);
+      for (std::size_t k = 1; k < first.size(); ++k) product = numbers_.summand(product, first[k][steps[k][n]]);
       total = numbers_.add(total, product);
     }
     result.data.push_back(numbers_.contracted(total));

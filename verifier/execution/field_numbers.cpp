@@ -11,30 +11,13 @@ namespace {
 
 using Number = FieldNumber;
 using Kind = FieldNumber::Kind;
-__extension__ using Wide = unsigned __int128;
-
-// P = 2 Q + 1, both prime (checked by a test).
-constexpr std::uint64_t kP = (std::uint64_t{1} << 61) - 2373;
-constexpr std::uint64_t kQ = (std::uint64_t{1} << 60) - 1187;
+using residues::kP;
+using residues::kQ;
+using residues::plus;
+using residues::times_p;
+using residues::times_q;
 constexpr std::uint64_t kGenerator = 4;  // a square, so of order Q
 
-// x mod (2^bits - gap) for x < 2^(2 bits): the high part counts `gap` times.
-template <int bits, std::uint64_t gap>
-std::uint64_t reduced(Wide x) {
-  constexpr std::uint64_t modulus = (std::uint64_t{1} << bits) - gap;
-  constexpr std::uint64_t mask = (std::uint64_t{1} << bits) - 1;
-  x = (x & mask) + (x >> bits) * gap;
-  x = (x & mask) + (x >> bits) * gap;
-  auto r = static_cast<std::uint64_t>(x);
-  while (r >= modulus) r -= modulus;
-  return r;
-}
-std::uint64_t times_p(std::uint64_t a, std::uint64_t b) { return reduced<61, 2373>(Wide{a} * b); }
-std::uint64_t times_q(std::uint64_t a, std::uint64_t b) { return reduced<60, 1187>(Wide{a} * b); }
-std::uint64_t plus(std::uint64_t a, std::uint64_t b, std::uint64_t modulus) {
-  const std::uint64_t sum = a + b;
-  return sum >= modulus ? sum - modulus : sum;
-}
 std::uint64_t minus(std::uint64_t a, std::uint64_t modulus) { return a == 0 ? 0 : modulus - a; }
 
 template <typename Times>
@@ -88,6 +71,9 @@ Number exponential(const Number& x) {
 
 }  // namespace
 
+std::uint64_t inverse_residue(std::uint64_t a) { return inverse_p(a); }
+std::uint64_t residue_of(ir::Rational value) { return times_p(residue(value.num, kP), inverse_p(residue(value.den, kP))); }
+
 struct FieldNumbers::Sets {
   std::unordered_map<std::uint64_t, std::vector<std::uint64_t>> members;  // number -> sorted members
 };
@@ -109,7 +95,7 @@ std::int64_t FieldNumbers::to_integer(const Number& x) const {
 Number FieldNumbers::negative_infinity() const { return {0, 0, 1, false, Kind::negative_infinity}; }
 Number FieldNumbers::unit(std::uint64_t bits) const { return number(mix(bits, 2) % kP, mix(bits, 3) % kQ, false); }
 
-Number FieldNumbers::add(const Number& a, const Number& b) const {
+Number FieldNumbers::add_others(const Number& a, const Number& b) const {
   if (all_numbers(a, b))
     return {plus(a.p, b.p, kP), plus(a.q, b.q, kQ), times_p(a.factor, b.factor), a.hashed || b.hashed, Kind::number};
   return a.kind == Kind::undefined || b.kind == Kind::undefined ? undefined_number() : negative_infinity();

@@ -22,6 +22,7 @@
 
 #include "ir/op_schema.h"
 #include "ir/rational.h"
+#include "verifier/execution/residues.h"
 #include "verifier/execution/tensor.h"
 
 namespace shardproof::execution {
@@ -37,6 +38,10 @@ struct FieldNumber {
   friend bool operator==(const FieldNumber& a, const FieldNumber& b) { return a.kind == b.kind && a.p == b.p; }
 };
 
+// Residues modulo P.
+std::uint64_t inverse_residue(std::uint64_t a);  // a != 0
+std::uint64_t residue_of(ir::Rational value);
+
 class FieldNumbers {
  public:
   using Number = FieldNumber;
@@ -51,12 +56,22 @@ class FieldNumbers {
   Number negative_infinity() const;
   Number unit(std::uint64_t bits) const;
 
-  Number add(const Number& a, const Number& b) const;
+  Number add(const Number& a, const Number& b) const {
+    if (a.kind == Number::Kind::number && b.kind == Number::Kind::number && a.factor == 1 && b.factor == 1)
+      return {residues::plus(a.p, b.p, residues::kP), residues::plus(a.q, b.q, residues::kQ), 1, a.hashed || b.hashed, Number::Kind::number};
+    return add_others(a, b);
+  }
   Number sub(const Number& a, const Number& b) const;
   Number mul(const Number& a, const Number& b) const;
   Number div(const Number& a, const Number& b) const;
   Number neg(const Number& a) const;
   Number contracted(Number a) const;
+  // A product that is only added up, until the sum is `contracted`, which takes a hash once for all of them.
+  Number summand(const Number& a, const Number& b) const {
+    const bool plain = a.kind == Number::Kind::number && b.kind == Number::Kind::number;
+    if (!plain || !(a.hashed || b.hashed)) return mul(a, b);
+    return {residues::times_p(a.p, b.p), 0, 1, true, Number::Kind::number};
+  }
   Number apply(ir::OpCode function, const Number& x) const;
   Number pow(const Number& x, ir::Rational exponent) const;
   Number power(const Number& base, std::int64_t exponent) const;
@@ -73,6 +88,8 @@ class FieldNumbers {
   Number not_less(const Number& x, std::mt19937_64&) const { return x; }
 
  private:
+  Number add_others(const Number& a, const Number& b) const;
+
   struct Sets;  // which numbers are maxima, and of what
   std::unique_ptr<Sets> sets_;
   bool zero_garbage_;

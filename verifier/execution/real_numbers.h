@@ -34,6 +34,7 @@ class RealNumbers {
   F add(F a, F b) const { return a + b; }
   F sub(F a, F b) const { return a - b; }
   F mul(F a, F b) const { return a * b; }
+  F summand(F a, F b) const { return a * b; }  // of a sum that is `contracted`
   F div(F a, F b) const { return a / b; }
   F neg(F a) const { return -a; }
   F contracted(F a) const { return a; }  // see FieldNumbers
