@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -45,10 +46,25 @@ std::string text_of(const ir::Document& document) {
   return std::move(out).str();
 }
 
+// Limits of the prover that are documented.
+bool has_partial_or_uneven_inputs(const ir::Document& document) {
+  const auto has = [](const auto& entry) {
+    const ir::Placement& placement = entry.binding.placement;
+    return !placement.partial.empty() || std::ranges::any_of(placement.dims, [](const ir::DimLayout& dim) { return !dim.offsets.empty(); });
+  };
+  const ir::StageProgram& stage = document.plan.stages.front();
+  return std::ranges::any_of(stage.inputs, has) || std::ranges::any_of(stage.state, has);
+}
+
 struct Judged {
   bool proved = false;
-  std::string reason;  // otherwise
+  bool structure = false;  // refused whatever the values are
+  std::string reason;      // otherwise
   execution::SearchResult executed;
+
+  bool wrong() const { return proved && executed.counterexample; }
+  // Right, as far as execution tells, and beyond the prover.
+  bool alike() const { return !proved && !structure && !executed.counterexample && !executed.differs_in_field && executed.field_runs > 0; }
 };
 
 Judged judge(const ir::Document& document) {
@@ -58,7 +74,8 @@ Judged judge(const ir::Document& document) {
   const verifier::Report report = verifier::verify(document, options);
   Judged judged;
   judged.proved = report.verdict == verifier::Verdict::equivalent;
-  judged.reason = !report.unknown_reason.empty() || report.diagnostics.empty() ? report.unknown_reason : report.diagnostics.front().message;
+  judged.structure = report.verdict == verifier::Verdict::not_equivalent;
+  if (!judged.proved && !report.diagnostics.empty()) judged.reason = report.diagnostics.front().code + " " + report.diagnostics.front().message;
   execution::SearchLimits limits;
   limits.nonnegative = {report.nonnegative_states.begin(), report.nonnegative_states.end()};
   limits.despite_the_field = judged.proved;
@@ -66,6 +83,10 @@ Judged judge(const ir::Document& document) {
   limits.simplify = false;
   judged.executed = execution::find_counterexample(document, limits);
   return judged;
+}
+
+std::string code_of(const std::string& reason) {
+  return reason.substr(0, reason.find(' '));
 }
 
 // splitmix64: neighbouring numbers give unlike seeds.
@@ -101,7 +122,7 @@ class Job {
     std::string kind;
     if (on_random) {
       document = random_program(random);
-      if (dice.chance(30)) kind = kUnedited;
+      if (dice.chance(30)) kind = has_partial_or_uneven_inputs(document) ? kUneditedLimits : kUnedited;
     } else {
       const auto chosen = static_cast<std::size_t>(dice.below(static_cast<std::int64_t>(bases_.size())));
       base = bases_[chosen].name;
@@ -133,37 +154,35 @@ class Job {
 
   void add(Count& count, const ir::Document& document, const std::string& name, const std::string& kind, std::int64_t index) {
     const Judged judged = judge(document);
-    if (judged.proved) ++count.proved;
-    else if (judged.executed.counterexample) ++count.refuted;
-    else if (judged.executed.differs_in_field || judged.executed.field_runs == 0) ++count.undecided;
-    else ++count.alike;
-    const bool alike = !judged.proved && !judged.executed.counterexample && !judged.executed.differs_in_field && judged.executed.field_runs > 0;
-    if (alike && ++alike_[kind] <= options_.keep_alike) {
-      say("ALIKE: " + kind + " " + name + ": " + judged.reason);
-      store("alike_" + kind + "_" + name, document);
-    }
-    if (kind == kUnedited && judged.executed.counterexample && !judged.proved) {
+    const std::optional<execution::Counterexample>& difference = judged.executed.counterexample;
+    ++(judged.proved ? count.proved : judged.structure ? count.structure : difference ? count.refuted : judged.alike() ? count.alike : count.undecided);
+    if (judged.wrong()) {
       ++count.wrong;
-      say("WRONG PROGRAM: " + name + ": the plan is not right, which is a fault of the generator");
-      store("program_" + name, document);
+      std::ostringstream text;
+      text << "WRONG: " << name << ": --seed=" << options_.seed << " --first=" << index << " --count=1: " << difference->name << " is "
+           << difference->found << " on rank " << difference->rank << " instead of " << difference->expected << " " << difference->out_of_bounds;
+      say(text.str());
+      store("wrong_" + name, document, [](const Judged& j) { return j.wrong(); });
+    } else if ((kind == kUnedited || kind == kUneditedLimits) && (difference || judged.structure)) {
+      ++count.wrong;
+      say("WRONG PROGRAM: " + name + ": a fault of the generator, unless the plan is right: " + judged.reason);
+      store("program_" + name, document, [&](const Judged& j) { return judged.structure ? j.structure : j.executed.counterexample.has_value(); });
+    } else if (judged.alike() && ++alike_[kind] <= options_.keep_alike) {
+      say("ALIKE: " + kind + " " + name + ": " + judged.reason);
+      store("alike_" + name, document, [&](const Judged& j) { return j.alike() && code_of(j.reason) == code_of(judged.reason); });
     }
-    if (!judged.proved || !judged.executed.counterexample) return;
-    ++count.wrong;
-    const execution::Counterexample& c = *judged.executed.counterexample;
-    std::ostringstream text;
-    text << "WRONG: " << name << ": --seed=" << options_.seed << " --first=" << index << " --count=1: " << c.name << " is " << c.found
-         << " on rank " << c.rank << " instead of " << c.expected << " " << c.out_of_bounds;
-    say(text.str());
-    store("wrong_" + name, document);
-    if (!options_.keep.empty()) store("wrong_" + name + "_small", shrink(document, wrongly_proved));
   }
 
   // In one piece: other jobs write, too.
   void say(const std::string& text) const { out_ << text + "\n" << std::flush; }
 
-  void store(const std::string& name, const ir::Document& document) const {
+  // As it was found, and shrunk while that is true of it.
+  template <typename Verdict>
+  void store(const std::string& name, const ir::Document& document, const Verdict& verdict) const {
     if (options_.keep.empty()) return;
     std::ofstream(options_.keep + "/" + name + ".json") << text_of(document);
+    const ir::Document small = shrink(document, [&](const ir::Document& d) { return verdict(judge(d)); });
+    std::ofstream(options_.keep + "/" + name + "_small.json") << text_of(small);
   }
 
   const Options& options_;
@@ -190,8 +209,8 @@ Table run_job(const Options& options, std::int64_t job, std::ostream& out, const
 // What a job tells its parent, line by line: the index of each attack, and its table at the end.
 void write_rows(const Table& table, std::FILE* to) {
   for (const auto& [row, c] : table)
-    std::fprintf(to, "row %d %lld %lld %lld %lld %lld %s\n", row.first == Bases::random ? 1 : 0, static_cast<long long>(c.proved),
-                 static_cast<long long>(c.refuted), static_cast<long long>(c.alike), static_cast<long long>(c.undecided),
+    std::fprintf(to, "row %d %lld %lld %lld %lld %lld %lld %s\n", row.first == Bases::random ? 1 : 0, static_cast<long long>(c.proved),
+                 static_cast<long long>(c.structure), static_cast<long long>(c.refuted), static_cast<long long>(c.alike), static_cast<long long>(c.undecided),
                  static_cast<long long>(c.wrong), row.second.c_str());
   std::fprintf(to, "end\n");
 }
@@ -241,7 +260,7 @@ Told listen(const Child& child) {
     } else if (word == "row") {
       int bases = 0;
       Count c;
-      words >> bases >> c.proved >> c.refuted >> c.alike >> c.undecided >> c.wrong >> std::ws;
+      words >> bases >> c.proved >> c.structure >> c.refuted >> c.alike >> c.undecided >> c.wrong >> std::ws;
       std::string kind;
       std::getline(words, kind);
       told.table[{bases == 1 ? Bases::random : Bases::known, kind}] += c;
@@ -260,15 +279,11 @@ Told listen(const Child& child) {
 
 void Count::operator+=(const Count& other) {
   proved += other.proved;
+  structure += other.structure;
   refuted += other.refuted;
   alike += other.alike;
   undecided += other.undecided;
   wrong += other.wrong;
-}
-
-bool wrongly_proved(const ir::Document& document) {
-  const Judged judged = judge(document);
-  return judged.proved && judged.executed.counterexample.has_value();
 }
 
 Table run(const Options& options, std::ostream& out, std::int64_t& done) {
@@ -296,17 +311,17 @@ Table run(const Options& options, std::ostream& out, std::int64_t& done) {
 
 void print(const Table& table, std::ostream& out) {
   const auto row = [&](const std::string& name, const Count& c) {
-    out << std::left << std::setw(28) << name << std::right << std::setw(9) << c.all() << std::setw(9) << c.proved << std::setw(9)
+    out << std::left << std::setw(28) << name << std::right << std::setw(9) << c.all() << std::setw(9) << c.proved << std::setw(10) << c.structure << std::setw(9)
         << c.refuted << std::setw(9) << c.alike << std::setw(10) << c.undecided << std::setw(7) << c.wrong << "\n";
   };
   for (const Bases bases : {Bases::known, Bases::random}) {
     out << std::left << std::setw(28) << (bases == Bases::known ? "bug reports, small models" : "random programs") << std::right
-        << std::setw(9) << "plans" << std::setw(9) << "proved" << std::setw(9) << "refuted" << std::setw(9) << "alike"
+        << std::setw(9) << "plans" << std::setw(9) << "proved" << std::setw(10) << "structure" << std::setw(9) << "refuted" << std::setw(9) << "alike"
         << std::setw(10) << "undecided" << std::setw(7) << "WRONG" << "\n";
     Count total;
     for (const auto& [key, count] : table) {
       if (key.first != bases) continue;
-      row(key.second == kUnedited ? "not edited" : key.second, count);
+      row(key.second, count);
       total += count;
     }
     row("all", total);

@@ -14,20 +14,22 @@ namespace shardproof::attack {
 
 struct Count {
   std::int64_t proved = 0;
+  std::int64_t structure = 0;  // refused for what holds whatever the values are
   std::int64_t refuted = 0;    // not proved, with a counterexample
   std::int64_t alike = 0;      // not proved, equal in all runs: right plans that the prover misses, nearly all of them
   std::int64_t undecided = 0;  // not proved; the field shows a difference and no run with floats does, or nothing runs
   std::int64_t wrong = 0;      // proved, with a counterexample; or the prover failed
   void operator+=(const Count& other);
   friend bool operator==(const Count&, const Count&) = default;
-  std::int64_t all() const { return proved + refuted + alike + undecided; }
+  std::int64_t all() const { return proved + structure + refuted + alike + undecided; }
 };
 
 enum class Bases : std::uint8_t { known, random };  // bug reports and small models, or programs.h
 
 // By what was edited and how.
 using Table = std::map<std::pair<Bases, std::string>, Count>;
-inline const std::string kUnedited = "none";
+inline const std::string kUnedited = "not edited";
+inline const std::string kUneditedLimits = "not edited, beyond limits";  // inputs that are partial sums or uneven
 
 struct Options {
   std::uint64_t seed = 1;
@@ -44,8 +46,5 @@ struct Options {
 Table run(const Options& options, std::ostream& out, std::int64_t& done);
 
 void print(const Table& table, std::ostream& out);
-
-// Proved, and yet there are inputs on which it differs.
-bool wrongly_proved(const ir::Document& document);
 
 }  // namespace shardproof::attack

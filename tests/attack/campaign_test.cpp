@@ -82,6 +82,8 @@ TEST(Campaign, CountsDoNotDependOnTheJobs) {
     EXPECT_GT(total.refuted, 0);
     EXPECT_EQ(total.wrong, 0);
   }
+  const Count& right = alone.at({Bases::random, kUnedited});
+  EXPECT_EQ(right.refuted + right.structure, 0);
   options.jobs = 3;
   EXPECT_EQ(run(options, out, done), alone);
   EXPECT_EQ(done, 60);
