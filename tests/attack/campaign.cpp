@@ -34,6 +34,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr std::int64_t kShrinkAttempts = 1000;  // some seconds
+
 bool valid(const ir::Document& document) {
   ir::DiagnosticSink sink;
   ir::validate(document, sink);
@@ -181,7 +183,7 @@ class Job {
   void store(const std::string& name, const ir::Document& document, const Verdict& verdict) const {
     if (options_.keep.empty()) return;
     std::ofstream(options_.keep + "/" + name + ".json") << text_of(document);
-    const ir::Document small = shrink(document, [&](const ir::Document& d) { return verdict(judge(d)); });
+    const ir::Document small = shrink(document, [&](const ir::Document& d) { return verdict(judge(d)); }, kShrinkAttempts);
     std::ofstream(options_.keep + "/" + name + "_small.json") << text_of(small);
   }
 
