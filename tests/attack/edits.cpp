@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "attack/dice.h"
+
 namespace shardproof::attack {
 
 namespace {
@@ -15,9 +17,9 @@ using ir::ValueId;
 using Body = std::vector<Instruction>;
 using Integers = std::vector<std::int64_t>;
 
-class Edit {
+class Edit : private Dice {
  public:
-  Edit(ir::Document& document, std::mt19937_64& random) : document_(document), random_(random) {}
+  Edit(ir::Document& document, std::mt19937_64& random) : Dice(random), document_(document) {}
 
   std::string apply() {
     // Most of what can go wrong is in the plan's program.
@@ -30,12 +32,6 @@ class Edit {
 
  private:
   ir::StageProgram& stage() { return document_.plan.stages.front(); }
-  std::int64_t below(std::int64_t count) { return static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(count)); }
-  bool chance(int percent) { return below(100) < percent; }
-  template <typename T>
-  T& one_of(std::vector<T>& list) {
-    return list[static_cast<std::size_t>(below(static_cast<std::int64_t>(list.size())))];
-  }
   std::vector<std::string> axes() {
     std::vector<std::string> names;
     for (const ir::Mesh& mesh : document_.plan.meshes)
@@ -410,7 +406,6 @@ class Edit {
   }
 
   ir::Document& document_;
-  std::mt19937_64& random_;
 };
 
 void own_regions(std::vector<Instruction>& body) {

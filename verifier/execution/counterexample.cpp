@@ -448,6 +448,7 @@ SearchResult find_counterexample(const ir::Document& document, const SearchLimit
       if (!found) continue;
       const std::int64_t affordable = std::clamp<std::int64_t>(limits.total_work / std::max<std::int64_t>(work, 1), 4, 600);
       result.counterexample = *found;
+      if (!limits.simplify) break;
       result.counterexample = search.minimise(std::move(*found), core.reference, is_sparse(trial), affordable);
     }
   } catch (PlanOutOfBounds& found) {

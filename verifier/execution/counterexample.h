@@ -38,6 +38,7 @@ struct SearchLimits {
   std::int64_t step_work = 30'000'000;       // scalar operations of one run of the plan; beyond that it is not run
   std::int64_t total_work = 600'000'000;   // of all runs together
   bool despite_the_field = false;  // run floats even where the field shows no difference: it knows no negative numbers
+  bool simplify = true;            // set inputs to 0 and 1 while the difference survives
   std::set<std::string> nonnegative;  // states for which no negative numbers are tried
   std::function<bool()> stop;  // asked between instructions
 };
