@@ -145,7 +145,7 @@ void disprove(const ir::Document& document, const VerifyOptions& options, Report
   report.counterexample = described(*executed, *result.counterexample);
   report.counterexample->sizes = std::move(sizes);
   // As long as a few of the runs that found the counterexample, which is worth more where the prover names no place.
-  const std::int64_t affordable = names_a_place(report) ? 30'000'000 : 100'000'000;
+  const std::int64_t affordable = names_a_place(report) ? 5'000'000 : 100'000'000;
   if (result.counterexample->out_of_bounds.empty() && execution::estimated_work(*executed) <= affordable)
     report.counterexample->held = held_values(*executed);
   if (scaled.changed) report.counterexample->executed = std::make_shared<const ir::Document>(std::move(scaled.small));

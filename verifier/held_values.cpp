@@ -1,5 +1,6 @@
 #include "verifier/held_values.h"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <string>
@@ -7,6 +8,7 @@
 #include "ir/print.h"
 #include "verifier/execution/alignment.h"
 #include "verifier/execution/step.h"
+#include "verifier/render_json.h"
 
 namespace shardproof::verifier {
 
@@ -57,11 +59,25 @@ std::vector<Counterexample::HeldValue> held_values(const ir::Document& document,
     const std::string& placement = declared.at(each.value);
     result.push_back({each.name, {}, "holds " + describe(*held) + (placement.empty() ? "" : "; declared: " + placement)});
   }
+  struct Alike {
+    Counterexample::HeldValue first;
+    int count = 0;
+  };
+  std::vector<Alike> kinds;
+  std::map<std::string, std::size_t> known;
   for (const ir::ValueId id : alignment->frontier) {
-    if (result.size() == most) break;
     const ir::Instruction& instruction = *definition.at(id);
-    result.push_back({stage.program.value(id).name, ir::describe(stage.program, instruction),
-                      "is no value of the reference" + odd_operands(stage.program, instruction, *alignment)});
+    Counterexample::HeldValue held{stage.program.value(id).name, ir::describe(stage.program, instruction),
+                                   "is no value of the reference" + odd_operands(stage.program, instruction, *alignment)};
+    const auto [kind, is_new] = known.try_emplace(without_numbers(held.value + held.text), kinds.size());
+    if (is_new) kinds.push_back({std::move(held), 0});
+    ++kinds[kind->second].count;
+  }
+  std::stable_sort(kinds.begin(), kinds.end(), [](const Alike& a, const Alike& b) { return a.count < b.count; });
+  for (Alike& kind : kinds) {
+    if (result.size() == most) break;
+    if (kind.count > 1) kind.first.text += "; and so in " + std::to_string(kind.count - 1) + " more places";
+    result.push_back(std::move(kind.first));
   }
   return result;
 }

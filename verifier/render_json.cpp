@@ -116,7 +116,8 @@ Json counterexample_json(const Counterexample& c) {
   return object;
 }
 
-// Runs of digits become one '#': layer 7 and layer 12 are the same finding.
+}  // namespace
+
 std::string without_numbers(std::string_view text) {
   std::string pattern;
   for (const char c : text) {
@@ -126,8 +127,6 @@ std::string without_numbers(std::string_view text) {
   }
   return pattern;
 }
-
-}  // namespace
 
 std::string fingerprint(const ir::Diagnostic& diagnostic) {
   std::uint64_t hash = 14695981039346656037ULL;  // FNV-1a

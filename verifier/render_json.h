@@ -23,4 +23,7 @@ void render_json(const Report& report, const ir::SourceFile* source, std::string
 // numbers. 16 hexadecimal digits.
 std::string fingerprint(const ir::Diagnostic& diagnostic);
 
+// Runs of digits become one '#': layer 7 and layer 12 are the same finding.
+std::string without_numbers(std::string_view text);
+
 }  // namespace shardproof::verifier

@@ -213,11 +213,33 @@ class Aligner {
     for (const ir::PlanState& state : stage().state) each(state.name, true, state.next, state.binding);
   }
 
+  // A value is fine if it is a reference value, or if one is computed from it: fused values, shifted ids.
+  void vouch(const std::vector<Instruction>& body) {
+    for (auto each = body.rbegin(); each != body.rend(); ++each) {
+      const auto fine = [&](ValueId id) { return fine_[at(id)] || is_held(id); };
+      if (!each->region) {
+        if (std::any_of(each->outputs.begin(), each->outputs.end(), fine))
+          for (const ValueId input : each->inputs) fine_[at(input)] = true;
+        continue;
+      }
+      // Twice: what one iteration hands over, the next one reads.
+      for (int pass = 0; pass < 2; ++pass) {
+        for (const ir::Carry& carry : each->region->carries)
+          if (fine(carry.result) || (pass > 0 && fine_[at(carry.argument)])) fine_[at(carry.next)] = fine_[at(carry.init)] = true;
+        vouch(each->region->body);
+      }
+    }
+  }
+
+  bool is_fine(ValueId id) const { return fine_[at(id)] || is_held(id); }
+
   void find_frontier() {
+    fine_.assign(plan_.values.size(), false);
+    vouch(plan_.body);
     std::set<ValueId> reached, found;
     std::vector<ValueId> open;
     const auto reach = [&](ValueId id) {
-      if (!is_held(id) && reached.insert(id).second) open.push_back(id);
+      if (!is_fine(id) && reached.insert(id).second) open.push_back(id);
     };
     for (const Alignment::Differing& differing : result_.differing) reach(differing.value);
     while (!open.empty()) {
@@ -236,7 +258,7 @@ class Aligner {
           }
         continue;
       }
-      if (std::all_of(definition->inputs.begin(), definition->inputs.end(), [&](ValueId input) { return is_held(input) || definition_[at(input)] == nullptr; })) found.insert(id);
+      if (std::all_of(definition->inputs.begin(), definition->inputs.end(), [&](ValueId input) { return is_fine(input) || definition_[at(input)] == nullptr; })) found.insert(id);
       for (const ValueId input : definition->inputs) reach(input);
     }
     result_.frontier.assign(found.begin(), found.end());
@@ -264,6 +286,7 @@ class Aligner {
   std::vector<Seen> seen_;                       // by value
   std::vector<bool> depends_;                    // on data; indices and constants are taken as they are
   std::map<ValueId, const Instruction*> loop_of_;  // the innermost one around a definition
+  std::vector<bool> fine_;                       // vouched for by something computed from it
   std::vector<const Instruction*> definition_;   // null: given, or an argument of a loop
   Alignment result_;
 };
