@@ -132,6 +132,35 @@ Outcome finish_fixes(Session& session, const VerifyOptions& options, bool all_fo
   return Outcome::verified;
 }
 
+// Repairs are found one after the other, each as if those before it had been made to terms. The last one may be at the cause
+// of all, and mend what another has mended downstream. Keeps a part of the defects with which the edited plan verifies.
+bool keep_what_suffices(const Session& session, const VerifyOptions& options, std::vector<Defect>& defects) {
+  constexpr std::size_t most = 4;
+  const std::size_t count = defects.size();
+  if (count < 2 || count > most || session.plan_run().steps().size() > kPlanWork / (2 * most)) return false;
+  const auto suffices = [&](const std::vector<std::size_t>& chosen) {
+    Patch patch(session.document());
+    const bool applied = std::all_of(chosen.begin(), chosen.end(), [&](std::size_t d) { return apply_all(session, defects[d].repairs, patch); });
+    return applied && verifies(session, options, patch.document());
+  };
+  std::vector<std::vector<std::size_t>> parts;
+  for (std::size_t d = count; d-- > 0;) parts.push_back({d});  // the last one first
+  for (std::size_t left_out = 0; count > 2 && left_out < count; ++left_out) {
+    std::vector<std::size_t>& rest = parts.emplace_back();
+    for (std::size_t d = 0; d < count; ++d)
+      if (d != left_out) rest.push_back(d);
+  }
+  for (const std::vector<std::size_t>& part : parts) {
+    if (session.seconds_left() < kReserve * session.seconds_allowed()) return false;
+    if (!suffices(part)) continue;
+    std::vector<Defect> kept;
+    for (const std::size_t d : part) kept.push_back(std::move(defects[d]));
+    defects = std::move(kept);
+    return true;
+  }
+  return false;
+}
+
 // The change with which the plan verifies, given the repairs before it.
 std::optional<Defect> of_whole_plan(Session& session, const VerifyOptions& options, const std::vector<Repair>& changes, const std::vector<Defect>& before, double reserve) {
   const std::size_t limit = std::clamp<std::size_t>(kPlanWork / (session.plan_run().steps().size() + 1), 3, 40);
@@ -267,7 +296,11 @@ void diagnose(Session& session, const VerifyOptions& options, Report& report) {
       }
       if (failed() > 0 && !place && !verified) place = place_of_fault(session, search.blame());
       const std::int64_t proved_before = report.obligations.proved;
-      const Outcome outcome = finish_fixes(session, options, failed() == 0 || verified, proved_before, defects);
+      Outcome outcome = finish_fixes(session, options, failed() == 0 || verified, proved_before, defects);
+      if (outcome != Outcome::verified && keep_what_suffices(session, options, defects)) {
+        outcome = finish_fixes(session, options, true, proved_before, defects);
+        place.reset();
+      }
       // Instructions that have a meaning again after a change elsewhere are what that leads to.
       if (outcome == Outcome::verified && verified) found.clear();
       // A value that can be made right by undoing what follows it is no finding; a sum that is missing is one, though adding

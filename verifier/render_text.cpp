@@ -276,7 +276,7 @@ void render_concise(const Report& report, const ir::SourceFile* source, std::str
     if (diagnostic.places > 1) out << " (" << diagnostic.places << " places)";
     out << "\n";
   }
-  if (!options.quiet) out << verdict_line(report, options.timing) << "\n";
+  if (!options.quiet) out << printable(path) << ": " << verdict_line(report, options.timing) << "\n";
 }
 
 }  // namespace shardproof::verifier

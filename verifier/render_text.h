@@ -1,7 +1,7 @@
 // A Report as text for people.
 //   full     one block per finding: message, source lines with carets, expected and found, notes, the fix as a
 //            diff; then the verdict with its counts and assumptions.
-//   concise  one line per finding ("path:line:column: error[SP0201] ..."), for editors and grep.
+//   concise  one line per finding ("path:line:column: error[SP0201] ..."), for editors and grep, then the verdict ("path: plan is ...").
 #pragma once
 
 #include <iosfwd>

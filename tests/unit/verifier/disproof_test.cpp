@@ -154,6 +154,57 @@ TEST(Disproof, NumbersThatSwallowOthersDoNotCount) {
   EXPECT_NE(report.verdict, Verdict::not_equivalent);
 }
 
+// A loss over tokens in a mask, each rank with its own count: `loss` and `dw`, as reductions of what a rank has.
+Report masked_mean(const std::string& plan) {
+  const std::string text = R"({"shardproof": 1, "mesh": [["dp", 2]], "reference": {
+    "inputs": [{"name": "e", "type": "f32[8]"}, {"name": "mask", "type": "f32[8]"}],
+    "outputs": [{"name": "loss"}, {"name": "dw"}], "body": [
+      {"out": "cnt", "op": "reduce_sum", "in": ["mask"], "dims": [0]},
+      {"out": "sum", "op": "einsum", "in": ["e", "mask"], "spec": "b,b->"},
+      {"out": "loss", "op": "div", "in": ["sum", "cnt"]},
+      {"out": "cntb", "op": "broadcast", "in": ["cnt"], "dims": [], "shape": [4]},
+      {"out": "g", "op": "broadcast", "in": ["sum"], "dims": [], "shape": [4]},
+      {"out": "dw", "op": "div", "in": ["g", "cntb"]}]},
+    "inputs": [{"name": "e", "dims": [["dp"]]}, {"name": "mask", "dims": [["dp"]]}],
+    "outputs": [{"name": "loss"}, {"name": "dw"}], "body": [
+      {"out": "cnt", "op": "reduce_sum", "in": ["mask"], "dims": [0]},
+      {"out": "mine", "op": "einsum", "in": ["e", "mask"], "spec": "b,b->"},)" + plan + "]}";
+  ir::DiagnosticSink sink;
+  const std::optional<ir::Document> document = ir::read_document(std::make_shared<ir::SourceFile>("plan.json", text), sink);
+  EXPECT_TRUE(document) << text;
+  return verify(*document, {});
+}
+
+TEST(Disproof, AMeanOfMeansOfFewTokens) {
+  const Report report = masked_mean(R"(
+      {"out": "l", "op": "div", "in": ["mine", "cnt"]},
+      {"out": "loss", "op": "all_reduce", "in": ["l"], "axes": "dp", "reduce": "avg"},
+      {"out": "dw", "op": "broadcast", "in": ["loss"], "dims": [], "shape": [4]})");
+  EXPECT_EQ(report.verdict, Verdict::not_equivalent);
+  EXPECT_TRUE(report.counterexample);
+}
+
+// The count is used in two places; the first is mended where it is read, the second at the cause of both.
+TEST(Disproof, OneCauseIsOneFindingAndSaysWhatTheRanksHold) {
+  const Report report = masked_mean(R"(
+      {"out": "sum", "op": "all_reduce", "in": ["mine"], "axes": "dp", "reduce": "sum"},
+      {"out": "loss", "op": "div", "in": ["sum", "cnt"]},
+      {"out": "cntb", "op": "broadcast", "in": ["cnt"], "dims": [], "shape": [4]},
+      {"out": "g", "op": "broadcast", "in": ["sum"], "dims": [], "shape": [4]},
+      {"out": "dw", "op": "div", "in": ["g", "cntb"]})");
+  ASSERT_EQ(report.verdict, Verdict::not_equivalent);
+  ASSERT_EQ(report.diagnostics.size(), 1U);
+  EXPECT_EQ(report.diagnostics[0].code, "SP0201");
+  EXPECT_EQ(report.diagnostics[0].subject.value, "cnt");
+  ASSERT_TRUE(report.diagnostics[0].fix);
+  EXPECT_EQ(report.diagnostics[0].fix->applicability, ir::Applicability::verified);
+  ASSERT_TRUE(report.counterexample);
+  ASSERT_EQ(report.counterexample->held.size(), 2U);
+  EXPECT_EQ(report.counterexample->held[0].value, "loss");
+  EXPECT_NE(report.counterexample->held[0].text.find("reads `cnt`: summands over dp of `cnt`"), std::string::npos)
+      << report.counterexample->held[0].text;
+}
+
 TEST(Disproof, IsPrinted) {
   const Report report = judge(reference_with(unary("neg")), plan_with(unary("abs")));
   std::ostringstream out;

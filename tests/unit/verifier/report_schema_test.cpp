@@ -98,7 +98,7 @@ Json full_report() {
   report.obligations = {1, 2, 3, 4};
   report.assumptions = {"real arithmetic"};
   report.unknown_reason = "reason";
-  report.counterexample = Counterexample{{{"x", "f32[2]", {1, 2.5}}}, 3, "output `y`", "rank 1", "[0]", "y[2]", 1.5, std::nan(""), 0.75, 2, "", {"4096 -> 8"}, {}, {}};
+  report.counterexample = Counterexample{{{"x", "f32[2]", {1, 2.5}}}, 3, "output `y`", "rank 1", "[0]", "y[2]", 1.5, std::nan(""), 0.75, 2, "", {"4096 -> 8"}, {}, {}, {{"g", "%g = neg(%x)", "is no value"}, {"y", "", "holds 2 times `y`"}}};
   report.no_counterexample = "reason";
   report.statistics = {1.5, 10, 20, 30, 40, 50};
   std::ostringstream out;
