@@ -72,6 +72,10 @@ Mesh read_mesh_axes(Findings& findings, JsonRef axes) {
     axis.name = *name;
     axis.size = *size;
     axis.span = pair->span;
+    if (axis.size < 1) {  // said here: nothing that has groups or shards could be read any more
+      findings.error("SP0105", "malformed-mesh", "mesh axis " + quoted(axis.name) + " has no ranks", axis.span, "a size of 1 or more", std::to_string(axis.size));
+      axis.size = 1;
+    }
     mesh.axes.push_back(std::move(axis));
   }
   return mesh;

@@ -62,8 +62,12 @@ std::string drop(ir::Plan& plan, const std::string& name) {
     const std::optional<ir::Instruction> dropped = take_out(program, program.body, name);
     if (!dropped) continue;
     std::string text = ir::describe(program, *dropped);
-    if (dropped->region != nullptr || dropped->inputs.size() != dropped->outputs.size()) {
-      throw UsageError("cannot drop `" + text + "`: it has no operand for each of its results");
+    const std::size_t operands = dropped->inputs.size(), results = dropped->outputs.size();
+    if (dropped->region != nullptr) throw UsageError("cannot drop `" + text + "`: it is a loop");
+    if (operands != results) {
+      const auto many = [](std::size_t n, const std::string& word) { return std::to_string(n) + " " + word + (n == 1 ? "" : "s"); };
+      throw UsageError("cannot drop `" + text + "`: what reads its result would read its operand instead, but it has " + many(operands, "operand") +
+                       " and " + many(results, "result"));
     }
     for (std::size_t i = 0; i < dropped->outputs.size(); ++i) {
       const ir::Value& result = program.value(dropped->outputs[i]);

@@ -1,6 +1,7 @@
 // What the second witness found out before, on disk: by the hash of what was asked, the solver's version and that of the laws
 // that reduce questions to integers. A wrong answer in there can only make the witness say that it confirmed what it did not:
-// no verdict rests on it. Lines that were cut off or changed are ignored, and so is a file of another version.
+// no verdict rests on it. Lines that were cut off or changed are ignored, and so is a file of another version. What does not begin
+// like such a file is somebody else's: it is never written to.
 #pragma once
 
 #include <map>
@@ -11,7 +12,7 @@ namespace shardproof::verifier {
 
 class SmtAnswers {
  public:
-  // An empty path: nothing is kept. A file that cannot be read is like an empty one.
+  // An empty path: nothing is kept. A file that cannot be read has no answers.
   SmtAnswers(std::string path, std::string version);
 
   // Empty: confirmed; else why not.
@@ -22,9 +23,13 @@ class SmtAnswers {
   bool save();
 
  private:
+  bool begin_anew(const std::string& text) const;
+  bool append(const std::string& text) const;
+
   std::string path_;
   std::string header_;
-  bool current_ = false;  // the file has this header
+  bool current_ = false;      // the file has this header
+  bool replaceable_ = false;  // there is none, or one of another version
   std::map<std::string, std::string> known_, added_;
 };
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 
 #include "ir/check.h"
 #include "ir/validate.h"
@@ -63,8 +64,10 @@ void may_be_vacuous(Report& report, const std::vector<Failure>& unshown) {
 }
 
 // All values agree, but the plan computes some of them by operations that are undefined where the reference is not.
-void needs_more(Report& report, const std::vector<Failure>& unmet, bool assume) {
+void needs_more(Report& report, std::vector<Failure> unmet, bool assume) {
   const bool assumable = std::all_of(unmet.begin(), unmet.end(), [](const Failure& f) { return f.depends_on_data; });
+  std::set<std::string> told;  // several instructions may have one condition
+  std::erase_if(unmet, [&](const Failure& f) { return !told.insert(f.text).second; });
   if (assume && assumable) {
     for (const Failure& f : unmet) report.assumptions.push_back(f.text);
     return;

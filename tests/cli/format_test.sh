@@ -43,5 +43,5 @@ same out dropped.json
 sp 2 edit good.json --drop nothing -o unwanted.json
 err_has "no instruction of the plan produces a value 'nothing'"
 sp 2 edit good.json --drop y -o unwanted.json
-err_has 'cannot drop `%y = einsum'
+err_has 'cannot drop `%y = einsum.*it has 2 operands and 1 result'
 [ ! -e unwanted.json ] || fail "a file was written"

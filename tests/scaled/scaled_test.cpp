@@ -5,48 +5,21 @@
 #include <exception>
 #include <map>
 #include <ostream>
-#include <stdexcept>
 
-#include "ir/read_json.h"
 #include "ir/validate.h"
-#include "lowering/build_reference.h"
-#include "lowering/model_config.h"
-#include "lowering/parallel_config.h"
-#include "lowering/plan_training.h"
-#include "lowering/training_config.h"
 #include "lowering/unfold.h"
 #include "mutations/mutate.h"
+#include "tests/scaled/setup.h"
 #include "verifier/execution/counterexample.h"
 #include "verifier/execution/dense_domain.h"
 #include "verifier/execution/parity.h"
-#include "verifier/execution/scale.h"
 
 namespace shardproof {
 namespace {
 
 using execution::Scaled;
 using mutations::Subject;
-
-Subject plan(const std::string& setup) {
-  const std::string folder = SHARDPROOF_SOURCE_DIR "/tools/configs/";
-  ir::DiagnosticSink sink;
-  const auto source = ir::read_source_file(folder + "parallel.json", sink);
-  const auto parallel = lowering::read_parallel_config(source, sink, setup);
-  const auto training = lowering::read_training_config(source, sink, setup);
-  if (!parallel || !training) throw std::runtime_error("no set-up " + setup);
-  const auto model = lowering::read_model_config(ir::read_source_file(folder + parallel->model, sink), sink, {true});
-  if (!model) throw std::runtime_error("no model of " + setup);
-  ir::Document document;
-  document.reference = lowering::build_reference(*model, *training, parallel->global_batch_size, parallel->seq_length);
-  document.plan = lowering::plan_training(*model, *training, *parallel, document.reference);
-  return {setup, std::move(document)};
-}
-
-Scaled scaled(const ir::Document& full) {
-  execution::ScaleOptions options;
-  options.small_enough = 0;
-  return execution::scale(full, options);
-}
+using setups::scaled;
 
 enum class Outcome : std::uint8_t { equal, differs, cannot_run };
 
@@ -74,7 +47,7 @@ void PrintTo(const Setup& setup, std::ostream* out) { *out << setup.name; }
 class ScaledSetup : public testing::TestWithParam<Setup> {};
 
 TEST_P(ScaledSetup, IsSmallAndRight) {
-  const ir::Document full = plan(GetParam().name).document;
+  const ir::Document full = setups::plan(GetParam().name);
   const Scaled result = scaled(full);
   ASSERT_TRUE(result.changed) << result.not_kept.front();
   EXPECT_TRUE(result.not_kept.empty()) << result.not_kept.front();
@@ -110,7 +83,7 @@ TEST_P(ScaledSetup, IsSmallAndRight) {
 }
 
 TEST_P(ScaledSetup, HeadsKeepTheirRatios) {
-  const ir::Document full = plan(GetParam().name).document;
+  const ir::Document full = setups::plan(GetParam().name);
   const Scaled result = scaled(full);
   // Heads of a group, groups of a rank, rows of a shard: each is an extent of some value, and one only if it was one.
   const auto& values = full.plan.stages.front().program.values;
@@ -128,12 +101,7 @@ INSTANTIATE_TEST_SUITE_P(Configs, ScaledSetup,
                          testing::Values(Setup{"llama-3.1-8b@64", 2000}, Setup{"gpt2-small@8", 100000},
                                          Setup{"smollm-135m@4", 200000}, Setup{"gpt3-175b@64", 1000},
                                          Setup{"llama-3.1-70b@256", 1000}, Setup{"llama-3.1-405b@1024", 1000}),
-                         [](const testing::TestParamInfo<Setup>& test) {
-                           std::string name = test.param.name;
-                           for (char& c : name)
-                             if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
-                           return name;
-                         });
+                         [](const auto& test) { return setups::test_name(test.param.name); });
 
 struct Count {
   int differ = 0, all = 0;
@@ -169,7 +137,7 @@ Count count_faults(const Subject& subject, std::size_t every) {
 }
 
 TEST(ScaledFaults, OfTrueSizesShow) {
-  const Count count = count_faults(plan("llama-3.1-8b@64"), 8);
+  const Count count = count_faults({"llama-3.1-8b@64", setups::plan("llama-3.1-8b@64")}, 8);
   EXPECT_GE(count.all, 8);
   EXPECT_GE(count.differ, count.all - 1) << count.equal;
 }

@@ -60,6 +60,8 @@ TEST(Validate, EditsOfTheFileHaveTheirCodes) {
       {R"(["pp", 2], ["edp", 4], ["ep", 2]])", R"(["edp", 4], ["ep", 2], ["pp", 2]])",
        "SP0105"},  // another meaning of pp
       {R"(["dp", 2], ["tp", 4]])", R"(["dp", 2], ["tp", 4], ["dp", 1]])", "SP0105"},
+      {R"(["dp", 2], ["tp", 4]])", R"(["dp", 0], ["tp", 4]])", "unreadable: SP0105 mesh axis `dp` has no ranks"},  // and nothing that follows from it
+      {R"(["dp", 2], ["tp", 4]])", R"(["dp", 2], ["tp", -4]])", "unreadable: SP0105 mesh axis `tp` has no ranks"},
       {R"(["tp", 4]]})", R"(["tp", 4]], "devices": [0, 1]})", "SP0106"},
       {R"(["tp", 4]]})", R"(["tp", 4]], "devices": [0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,14]})", "SP0106"},
       {R"(["tp", 4]]})", R"(["tp", 4]], "devices": [0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,16]})", "SP0106"},

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <memory>
@@ -108,6 +109,14 @@ TEST(Disproof, InputsOnWhichTheReferenceIsUndefinedDoNotCount) {
   const Report report = judge(reference_with(unary("reciprocal")), plan_with(
       zero + R"({"out": "r", "op": "reciprocal", "in": "s"}, {"out": "f", "op": "select", "in": ["is", "z", "r"]},)"));
   EXPECT_NE(report.verdict, Verdict::not_equivalent);
+}
+
+TEST(Disproof, AConditionOfSeveralInstructionsIsAssumedOnce) {
+  const Report report = judge(reference_with(unary("stop_gradient")), plan_with(R"({"out": "q", "op": "div", "in": ["s", "s"]}, {"out": "r", "op": "mul", "in": ["q", "s"]},
+      {"out": "q2", "op": "reciprocal", "in": "s"}, {"out": "f", "op": "mul", "in": ["r", "s", "q2"]},)"), true);
+  EXPECT_EQ(report.verdict, Verdict::equivalent);
+  const auto is_condition = [](const std::string& text) { return text.find("is not zero") != std::string::npos; };
+  EXPECT_EQ(std::count_if(report.assumptions.begin(), report.assumptions.end(), is_condition), 1);
 }
 
 TEST(Disproof, LargeExponentsDoNotCount) {

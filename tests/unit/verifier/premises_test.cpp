@@ -117,6 +117,9 @@ TEST_F(Premises, PowersOfZero) {
   EXPECT_TRUE(conditions.holds({Kind::nonzero, bias(pool_.constant(Rational(9, 10)), step)}));
   EXPECT_FALSE(conditions.holds({Kind::nonzero, bias(pool_.one(), step)}));
   EXPECT_FALSE(conditions.holds({Kind::nonzero, bias(zero, scalars_[1])}));
+  EXPECT_FALSE(conditions.holds({Kind::nonnegative, bias(pool_.constant(Rational(2)), step)}));
+  const TermId decay = pool_.apply(solvers::Function::power, {pool_.constant(Rational(9, 10)), step});
+  EXPECT_FALSE(conditions.holds({Kind::nonzero, pool_.sub(pool_.constant(Rational(1, 2)), decay)}));
   SideConditions not_negative(atoms_);
   not_negative.suppose_nonnegative(pool_.node(step).tensor);
   EXPECT_FALSE(not_negative.holds({Kind::nonzero, bias(zero, step)}));
