@@ -34,7 +34,7 @@ TEST_P(Attacks, IsNotProved) {
   EXPECT_FALSE(report.diagnostics.empty());
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Attacks, testing::ValuesIn(documents()), [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(All, Attacks, testing::ValuesIn(documents()), [](const testing::TestParamInfo<std::string>& test) { return test.param; });
 
 TEST(Attacks, AreMany) { EXPECT_GT(documents().size(), 40U); }
 
