@@ -20,7 +20,8 @@ using solvers::TermId;
 namespace {
 
 constexpr std::size_t kPlanWork = 60'000;  // instructions in plans verified again, for one sort of change
-constexpr double kReserve = 0.25, kReserveAtEnd = 0.05;  // of the caller's time
+// Of the caller's time: for what may still be tried, and for the counterexample, which decides the verdict.
+constexpr double kReserve = 0.45, kReserveAtEnd = 0.35, kReserveForVerdict = 0.3;
 
 std::string cut(std::string text, std::size_t limit = 240) {
   if (text.size() > limit) text = text.substr(0, limit - 3) + "...";
@@ -105,7 +106,7 @@ bool apply_all(const Session& session, const std::vector<Repair>& repairs, Patch
 
 Report verified_again(const Session& session, const VerifyOptions& options, const ir::Document& document) {
   VerifyOptions again = proof_alone(options);
-  if (options.timeout_seconds > 0) again.timeout_seconds = std::max(session.seconds_left(), 0.001);
+  if (options.timeout_seconds > 0) again.timeout_seconds = std::max(session.seconds_left() - kReserveForVerdict * options.timeout_seconds, 0.001);
   return verify(document, again);
 }
 bool verifies(const Session& session, const VerifyOptions& options, const ir::Document& document) {

@@ -25,7 +25,7 @@ constexpr std::size_t kMaxChanges = 200'000;      // terms of values that hypoth
 constexpr std::size_t kMaxChangesOfFault = 30'000;
 constexpr int kMaxLevels = 10;                    // before a root
 constexpr int kMaxLevelsToConditions = 4;         // the same, to what it depends on
-constexpr double kReserve = 0.15;                 // of the caller's time
+constexpr double kReserve = 0.4;                  // of the caller's time, for what comes after
 
 }  // namespace
 
