@@ -55,11 +55,23 @@ std::vector<Instruction> used_part(const std::vector<Instruction>& body, std::ve
     std::for_each(i->inputs.begin(), i->inputs.end(), mark);
     if (i->region != nullptr) {
       instruction.region = std::make_shared<Region>(*i->region);
-      for (const Carry& carry : i->region->carries) {
-        mark(carry.init);
-        mark(carry.next);
+      Region& region = *instruction.region;
+      // A carry is used if its result is, or if the body reads it for one that is.
+      const auto is_used = [&](const Carry& c) { return needed[static_cast<std::size_t>(c.result.index)] || needed[static_cast<std::size_t>(c.argument.index)]; };
+      std::ptrdiff_t used_before = -1, used_now = 0;
+      while (used_before != used_now) {
+        used_before = used_now;
+        for (const Carry& carry : i->region->carries) {
+          if (!is_used(carry)) continue;
+          mark(carry.init);
+          mark(carry.next);
+        }
+        region.body = used_part(i->region->body, needed);
+        used_now = std::count_if(i->region->carries.begin(), i->region->carries.end(), is_used);
       }
-      instruction.region->body = used_part(i->region->body, needed);
+      std::erase_if(region.carries, [&](const Carry& c) { return !is_used(c); });
+      instruction.outputs.clear();
+      for (const Carry& carry : region.carries) instruction.outputs.push_back(carry.result);
     }
     kept.push_back(std::move(instruction));
   }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "ir/print.h"
+#include "verifier/hints.h"
 #include "verifier/macro_repairs.h"
 #include "verifier/patch.h"
 #include "verifier/plan_repairs.h"
@@ -134,7 +135,7 @@ Outcome finish_fixes(Session& session, const VerifyOptions& options, bool all_fo
 }
 
 // Repairs are found one after the other, each as if those before it had been made to terms. The last one may be at the cause
-// of all, and mend what another has mended downstream. Keeps a part of the defects with which the edited plan verifies.
+// of all, and mend what another has mended downstream. Keeps a smaller part of the defects with which the edited plan verifies.
 bool keep_what_suffices(const Session& session, const VerifyOptions& options, std::vector<Defect>& defects) {
   constexpr std::size_t most = 4;
   const std::size_t count = defects.size();
@@ -171,6 +172,23 @@ std::optional<Defect> of_whole_plan(Session& session, const VerifyOptions& optio
     Patch patch(session.document());
     for (const Defect& defect : before) apply_all(session, defect.repairs, patch);
     if (patch.apply(session, repair) && verifies(session, options, patch.document())) return Defect{describe(session, repair), {repair}};
+  }
+  return std::nullopt;
+}
+
+// One change that execution suggests, or all of one kind together: summands of each gradient where it is squared.
+std::optional<Defect> of_hints(Session& session, const VerifyOptions& options) {
+  const std::vector<Repair> hints = hinted_changes(session);
+  if (auto one = of_whole_plan(session, options, hints, {}, kReserve)) return one;
+  std::map<std::string, std::vector<Repair>> kinds;
+  for (const Repair& hint : hints) kinds[hint.code + hint.fix].push_back(hint);
+  for (auto& [kind, repairs] : kinds) {
+    Patch patch(session.document());
+    if (repairs.size() < 2 || session.seconds_left() < kReserve * session.seconds_allowed()) continue;
+    if (!apply_all(session, repairs, patch) || !verifies(session, options, patch.document())) continue;
+    Defect defect{describe(session, repairs.front()), repairs};
+    defect.diagnostic.places = static_cast<std::int64_t>(repairs.size());
+    return defect;
   }
   return std::nullopt;
 }
@@ -298,9 +316,17 @@ void diagnose(Session& session, const VerifyOptions& options, Report& report) {
       if (failed() > 0 && !place && !verified) place = place_of_fault(session, search.blame());
       const std::int64_t proved_before = report.obligations.proved;
       Outcome outcome = finish_fixes(session, options, failed() == 0 || verified, proved_before, defects);
-      if (outcome != Outcome::verified && keep_what_suffices(session, options, defects)) {
+      if (keep_what_suffices(session, options, defects)) {
         outcome = finish_fixes(session, options, true, proved_before, defects);
         place.reset();
+      }
+      // One change that execution suggests is worth more than several, or than none.
+      if (options.suggest_fixes && (outcome != Outcome::verified || defects.size() > 1)) {
+        if (auto hinted = of_hints(session, options)) {
+          defects = {*std::move(hinted)};
+          outcome = finish_fixes(session, options, true, proved_before, defects);
+          place.reset();
+        }
       }
       // Instructions that have a meaning again after a change elsewhere are what that leads to.
       if (outcome == Outcome::verified && verified) found.clear();

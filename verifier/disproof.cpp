@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <sstream>
 
 #include "ir/check.h"
@@ -130,7 +131,8 @@ void disprove(const ir::Document& document, const VerifyOptions& options, Report
     result.reason = "the scaled plan reads outside of a tensor, and the plan itself does not";
   }
   // What is proved at full size and differs at smaller ones says that scaling lost something.
-  if (result.counterexample && scaled.changed && !has_code(report, "SP0210") &&
+  const bool undefined = result.counterexample && !std::isfinite(result.counterexample->found);
+  if (result.counterexample && scaled.changed && !(undefined && has_code(report, "SP0210")) &&
       report.proved_results.contains(result.counterexample->name)) {
     result.reason = "at smaller sizes `" + result.counterexample->name + "` differs, too, which is proved at the plan's own";
     result.counterexample.reset();
@@ -145,9 +147,10 @@ void disprove(const ir::Document& document, const VerifyOptions& options, Report
   report.counterexample = described(*executed, *result.counterexample);
   report.counterexample->sizes = std::move(sizes);
   // As long as a few of the runs that found the counterexample, which is worth more where the prover names no place.
-  const std::int64_t affordable = names_a_place(report) ? 5'000'000 : 100'000'000;
+  const bool named = names_a_place(report);
+  const std::int64_t affordable = named ? 5'000'000 : 100'000'000;
   if (result.counterexample->out_of_bounds.empty() && execution::estimated_work(*executed) <= affordable)
-    report.counterexample->held = held_values(*executed);
+    report.counterexample->held = held_values(*executed, named);
   if (scaled.changed) report.counterexample->executed = std::make_shared<const ir::Document>(std::move(scaled.small));
   // Equal where the plan is defined (SP0210) is not proved after all.
   const std::int64_t open = std::min(report.obligations.unknown, report.counterexample->differing);

@@ -44,7 +44,7 @@ std::string odd_operands(const ir::Program& program, const ir::Instruction& inst
 
 }  // namespace
 
-std::vector<Counterexample::HeldValue> held_values(const ir::Document& document, std::size_t most) {
+std::vector<Counterexample::HeldValue> held_values(const ir::Document& document, bool sure, std::size_t most) {
   const ir::Document core = execution::in_core_ops(document);
   const std::optional<Alignment> alignment = execution::align(core);
   std::vector<Counterexample::HeldValue> result;
@@ -67,8 +67,9 @@ std::vector<Counterexample::HeldValue> held_values(const ir::Document& document,
   std::map<std::string, std::size_t> known;
   for (const ir::ValueId id : alignment->frontier) {
     const ir::Instruction& instruction = *definition.at(id);
-    Counterexample::HeldValue held{stage.program.value(id).name, ir::describe(stage.program, instruction),
-                                   "is no value of the reference" + odd_operands(stage.program, instruction, *alignment)};
+    const std::string odd = odd_operands(stage.program, instruction, *alignment);
+    if (sure && odd.empty()) continue;
+    Counterexample::HeldValue held{stage.program.value(id).name, ir::describe(stage.program, instruction), "is no value of the reference" + odd};
     const auto [kind, is_new] = known.try_emplace(without_numbers(held.value + held.text), kinds.size());
     if (is_new) kinds.push_back({std::move(held), 0});
     ++kinds[kind->second].count;

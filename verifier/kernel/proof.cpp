@@ -128,7 +128,7 @@ void Proof::run_reference() {
       reference_run_->set(value, pool_.index_value(pool_.index_load(tensor, indices)));
     } else {
       const solvers::TensorId tensor = atoms_.opaque({v.name, v.type.shape, false, 0});
-      if (ir::is_integer(v.type.dtype))
+      if (!ir::is_float(v.type.dtype))
         for (Semantics* semantics : {reference_semantics_.get(), plan_semantics_.get()}) semantics->know_type(tensor, v.type.dtype);
       reference_run_->set(value, pool_.access(tensor, indices));
     }
@@ -174,7 +174,7 @@ void Proof::bind_inputs() {
 void Proof::run_plan() {
   bind_inputs();
   plan_semantics_->set_arbitrary(paddings_);
-  plan_semantics_->allow_no_narrower(reference_semantics_->narrowest_assumed());
+  plan_run_->allow_fits(reference_run_->assumed_fits());
   const auto total = static_cast<std::int64_t>(plan_program_.body.size());
   plan_run_->run([&](std::int64_t done) { report("plan", done, total); });
 }

@@ -158,6 +158,7 @@ void ProgramRun::run_instruction(const Instruction& instruction) {
   if (instruction.attributes.get_or<bool>("async", false)) pending_[static_cast<std::size_t>(out.index)] = true;
   try {
     TermId result = pool_.assume(semantics_.evaluate(instruction, operands, value.type), {});
+    const TermId computed = result;
     if (side_ == Side::reference) {
       const ir::OpFamily family = ir::schema_of(instruction.op).family;
       const bool structural = family == ir::OpFamily::source || (family == ir::OpFamily::structure && instruction.op != OpCode::scatter_add);
@@ -171,6 +172,7 @@ void ProgramRun::run_instruction(const Instruction& instruction) {
       const bool arithmetic = family != ir::OpFamily::structure && family != ir::OpFamily::source;
       result = plan_value(value, result, completes_sums(instruction), terms, arithmetic);
     }
+    settle_unbounded(computed, result);
     std::vector<TermId> regions;
     for (ValueId in : instruction.inputs) regions.push_back(undefined_region(in));
     undefined_[static_cast<std::size_t>(out.index)] = semantics_.undefined_region(instruction, operands, regions, value.type);
@@ -196,6 +198,33 @@ TermId ProgramRun::plan_value(const ir::Value& value, TermId term, bool complete
   const TermId folded = source_.plan_value(value.name, term, completes);
   if (!ir::is_float(value.type.dtype)) return folded;
   return source_.contain(folded, operands, arithmetic, [this](TermId t) { return mentions(t, carried_); });
+}
+
+std::optional<ProgramRun::Multiple> ProgramRun::as_multiple(TermId term) const {
+  const std::vector<solvers::Monomial> monomials = pool_.monomials_of(term);
+  if (monomials.size() != 1 || monomials[0].factors.size() != 1 || monomials[0].factors[0].power != 1) return std::nullopt;
+  const solvers::TermNode& factor = pool_.node(monomials[0].factors[0].term);
+  if (factor.kind != TermKind::access) return std::nullopt;
+  return Multiple{factor.tensor, {monomials[0].coefficient.num, monomials[0].coefficient.den}};
+}
+
+// What an open loop carries may wrap around on the way: the loop's result is a sum, which has to fit at its end, and anything
+// but a sum of it is refused there.
+void ProgramRun::settle_unbounded(TermId term, TermId folded) {
+  const std::optional<Semantics::Unbounded> unbounded = semantics_.take_unbounded();
+  if (!unbounded || mentions(term, carried_)) return;
+  const std::optional<Multiple> multiple = as_multiple(folded);
+  if (side_ == Side::reference) {
+    semantics_.assume_fits(*unbounded);
+    if (multiple) assumed_fits_.try_emplace(*multiple, unbounded->dtype);
+    return;
+  }
+  if (multiple) {
+    const auto assumed = assumed_fits_.find(*multiple);
+    if (assumed != assumed_fits_.end() && Semantics::contains(unbounded->dtype, assumed->second)) return;
+  }
+  if (unbounded->dtype != ir::DType::i64) Semantics::refuse(*unbounded);
+  semantics_.assume_fits(*unbounded);
 }
 
 TermId ProgramRun::evaluate(const Step& step, const Instruction& instruction) {
@@ -292,8 +321,10 @@ void ProgramRun::finish_loop(const Instruction& instruction, VarId index, const 
                              "next = carried + something that depends on no carried value", "a general recurrence");
       }
       semantics_.require_sum_fits(value.name, result, value.type.dtype);
+      const TermId computed = result;
       if (side_ == Side::plan) result = plan_value(value, result, false, {term(carry.init), next}, true);
       else result = source_.reference_value(value.name, result, !mentions(result, carried_));
+      settle_unbounded(computed, result);
       assign(carry.result, result);
     } catch (const SemanticsError& e) {
       fail_carry(instruction, carry, {nullptr, {}, e.code, e.name, e.what(), e.expected, e.found});

@@ -9,6 +9,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -78,6 +79,13 @@ class ProgramRun {
 
   bool mentions(solvers::TermId term, const std::set<solvers::TensorId>& tensors) const;
 
+  // Reference tensors, and multiples of such, that are assumed to fit their integer type: those that are computed from integers without known
+  // bounds. The plan may compute no other such integers than these, in no narrower types.
+  using Multiple = std::pair<solvers::TensorId, std::pair<std::int64_t, std::int64_t>>;  // a tensor times a rational
+  using FittingTensors = std::map<Multiple, ir::DType>;
+  const FittingTensors& assumed_fits() const { return assumed_fits_; }
+  void allow_fits(FittingTensors tensors) { assumed_fits_ = std::move(tensors); }
+
   // Fresh tensor indexed by all coordinates, open loops and the element indices of `type`.
   solvers::TermId opaque(const std::string& name, const ir::TensorType& type);
 
@@ -90,6 +98,8 @@ class ProgramRun {
   void fail(const ir::Instruction& instruction, Fault fault);
   void fail_carry(const ir::Instruction& loop, const ir::Carry& carry, Fault fault);
   std::vector<Denotation> operands_of(const ir::Instruction& instruction) const;
+  std::optional<Multiple> as_multiple(solvers::TermId term) const;
+  void settle_unbounded(solvers::TermId term, solvers::TermId folded);
   solvers::TermId plan_value(const ir::Value& value, solvers::TermId term, bool completes_sums, const std::vector<solvers::TermId>& operands, bool arithmetic);
   solvers::TermId tensor_over(solvers::Tensor tensor, const std::vector<solvers::VarId>& variables);
   solvers::TermId unknown(const std::string& name, const ir::TensorType& type);  // of an instruction without a meaning
@@ -110,6 +120,7 @@ class ProgramRun {
   // Arguments of open loops. No atom may be defined by them: its definition would hide that a value depends on them.
   std::set<solvers::TensorId> carried_;
   std::set<solvers::TensorId> ever_carried_;  // of closed loops as well
+  FittingTensors assumed_fits_;
   std::set<ir::ValueId> overridden_;
   std::vector<solvers::TermId> override_terms_;
   std::vector<Fault> faults_;

@@ -219,6 +219,7 @@ void Semantics::require_defined(const ir::Instruction& i, const Operands& operan
 }
 
 TermId Semantics::evaluate(const ir::Instruction& i, const Operands& operands, const ir::TensorType& result) {
+  unbounded_.reset();
   require_defined(i, operands);
   const TermId term = meaning(i, operands, result);
   if (ir::is_integer(result.dtype) && computes(i)) require_result_fits(i, operands, term, result.dtype);
@@ -270,7 +271,7 @@ void Semantics::require_result_fits(const ir::Instruction& i, const Operands& op
   const std::string what = "the result of `" + std::string(ir::schema_of(i.op).name) + "`";
   require_fits(what, term, dtype, [&] {
     if (i.op != OpCode::cast) {
-      assume_fits(what, dtype);
+      unbounded_ = Unbounded{what, dtype};
       return;
     }
     const Limits from = limits_of(operands[0].type.dtype), to = limits_of(dtype);
@@ -280,20 +281,24 @@ void Semantics::require_result_fits(const ir::Instruction& i, const Operands& op
 
 // What a loop adds up may be out of bounds on the way, as long as the sum is not: integers wrap around.
 void Semantics::require_sum_fits(const std::string& name, TermId term, ir::DType dtype) {
+  unbounded_.reset();
   if (!ir::is_integer(dtype)) return;
-  require_fits("`" + name + "`, which a loop adds up,", term, dtype, [&] { assume_fits(name, dtype); });
+  require_fits("`" + name + "`, which a loop adds up,", term, dtype, [&] { unbounded_ = Unbounded{"`" + name + "`, which a loop adds up,", dtype}; });
 }
 
 void Semantics::know_type(solvers::TensorId tensor, ir::DType dtype) {
+  if (dtype == ir::DType::boolean) return ranges_.know(tensor, 0, 1);
   const Limits limits = limits_of(dtype);
   if (dtype != ir::DType::i64) ranges_.know(tensor, limits.lo, limits.hi, true);
 }
 
-// An assumption about the reference's integers; the plan may not compute in narrower ones.
-void Semantics::assume_fits(const std::string& what, ir::DType dtype) {
-  if (dtype == ir::DType::i64) return;
-  if (ir::byte_size(dtype) < narrowest_allowed_) does_not_fit(what, dtype, "values without known bounds, in fewer bits than the reference computes with");
-  narrowest_assumed_ = std::min(narrowest_assumed_, ir::byte_size(dtype));
+void Semantics::refuse(const Unbounded& unbounded) {
+  does_not_fit(unbounded.what, unbounded.dtype, "values without known bounds, which the reference does not compute in this type");
+}
+
+bool Semantics::contains(ir::DType whole, ir::DType part) {
+  const Limits a = limits_of(whole), b = limits_of(part);
+  return a.lo <= b.lo && b.hi <= a.hi;
 }
 
 TermId Semantics::meaning(const ir::Instruction& i, const Operands& operands, const ir::TensorType& result) {

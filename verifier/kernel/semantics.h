@@ -13,8 +13,10 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ir/mesh.h"
@@ -88,11 +90,18 @@ class Semantics {
   // that depend on the value.
   const std::vector<DomainCondition>& domain_conditions() const { return domain_conditions_; }
 
-  // Whether some instruction computes with integers of less than 64 bits and without known bounds.
-  bool assumes_no_overflow() const { return narrowest_assumed_ < 8; }
-  // Bytes of the narrowest type in which that is assumed; 8 if it is not. Another program may be allowed no narrower ones.
-  std::int64_t narrowest_assumed() const { return narrowest_assumed_; }
-  void allow_no_narrower(std::int64_t bytes) { narrowest_allowed_ = bytes; }
+  // Some integers that the last `evaluate` or `require_sum_fits` computed have no known bounds, and so may not fit their type.
+  struct Unbounded {
+    std::string what;
+    ir::DType dtype = ir::DType::i64;
+  };
+  std::optional<Unbounded> take_unbounded() { return std::exchange(unbounded_, std::nullopt); }
+  // It is an assumption of the verdict that they fit.
+  void assume_fits(const Unbounded&) { assumes_no_overflow_ = true; }
+  [[noreturn]] static void refuse(const Unbounded& unbounded);
+  // Whether every integer of type `part` is one of type `whole`.
+  static bool contains(ir::DType whole, ir::DType part);
+  bool assumes_no_overflow() const { return assumes_no_overflow_; }
 
   // A reference tensor `term` is held as `dtype` in the plan: as integers of less bits only if they fit. Throws.
   void require_held(const std::string& name, solvers::TermId term, ir::DType dtype);
@@ -114,7 +123,6 @@ class Semantics {
   solvers::TermId meaning(const ir::Instruction& i, const Operands& operands, const ir::TensorType& result);
   // `without_bounds` is called for pieces that read integers without declared bounds. Throws.
   void require_fits(const std::string& what, solvers::TermId term, ir::DType dtype, const std::function<void()>& without_bounds);
-  void assume_fits(const std::string& what, ir::DType dtype);
   void require_result_fits(const ir::Instruction& i, const Operands& operands, solvers::TermId term, ir::DType dtype);
   void require_defined(const ir::Instruction& i, const Operands& operands);
   bool is_arbitrary(solvers::TermId term) const;
@@ -139,7 +147,8 @@ class Semantics {
   std::vector<DomainCondition> domain_conditions_;
   std::set<solvers::Obligation> seen_conditions_;
   IntegerRange ranges_;
-  std::int64_t narrowest_assumed_ = 8, narrowest_allowed_ = 0;
+  std::optional<Unbounded> unbounded_;
+  bool assumes_no_overflow_ = false;
   std::set<solvers::TensorId> arbitrary_;
   solvers::TermId undefined_here_;  // where an operand of the current instruction is arbitrary and has a condition
   const ir::Mesh* mesh_;

@@ -170,8 +170,10 @@ void write_attributes(Writer& w, const Obligation& o) {
 std::string canonical(const TermPool& pool, const Obligation& o, const Unfoldings& unfoldings, const DefinitionOf& definition) {
   Writer w(pool);
   w.number(static_cast<int>(o.kind));
-  if (o.mesh != nullptr)
+  if (o.mesh != nullptr) {
     for (const ir::MeshAxis& axis : o.mesh->axes) w.text(axis.name + ":" + std::to_string(axis.size) + " ");
+    for (const std::int64_t rank : o.mesh->devices) w.text(std::to_string(rank) + " ");  // groups are lists of ranks
+  }
   if (o.instruction != nullptr) {
     w.text(std::string(ir::schema_of(o.instruction->op).name) + " ");
     write_attributes(w, o);
