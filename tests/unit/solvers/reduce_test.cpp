@@ -475,5 +475,22 @@ TEST_F(ReduceTest, VariablesOfExtentOneAreZero) {
             checked(reduce(Reduction::sum, {i}, access(c_, {number(0), v(i)}))));
 }
 
+// --- a running sum and the window that continues it
+
+// Below 0 the longer sum has no elements that a window there has.
+TEST_F(ReduceTest, WindowsThatMayBeginBeforeTheSumDoNotContinueIt) {
+  const VarId x = free("x", 6), w = bound("w", 3), old = bound("v", 8);
+  const auto continued = [&](std::int64_t start) {  // the window begins at x + start
+    const auto body = [&](IndexId e) { return pool_.apply(Function::sin, {pool_.index_value(e)}); };
+    const IndexId begin = pool_.index_scale(pool_.index_var(x), 1, start);
+    const IndexId place = pool_.index_sub(pool_.index_var(old), begin);
+    const TermId before = pool_.reduce(Reduction::sum, {old}, pool_.mul(pool_.range(place, -kUnbounded, -1), body(pool_.index_var(old))));
+    const TermId window = pool_.reduce(Reduction::sum, {w}, body(pool_.index_add(begin, pool_.index_var(w))));
+    return pool_.continue_sum(before, window).has_value();
+  };
+  EXPECT_TRUE(continued(0));
+  EXPECT_FALSE(continued(-2));
+}
+
 }  // namespace
 }  // namespace shardproof::solvers::testing
