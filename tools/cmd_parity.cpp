@@ -124,6 +124,7 @@ int cmd_parity(Arguments arguments) {
   app.add_flag("--exact", powers_of_two,
                "random inputs that are powers of two: until something rounds, a right plan gives the same bits as its reference");
   app.add_option("--tolerance", options.tolerance.relative, "largest error in float64, relative to the largest element")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("-o,--output", output, "file to write (default: standard output)");
   app.footer("exit codes: 0 they agree in float64, 1 they differ, 2 bad input, 3 the plan cannot be executed here");

@@ -97,6 +97,9 @@ int plan(const PlanArguments& arguments) {
 
   const std::string model_path =
       arguments.model.empty() ? model_beside(arguments.parallel, *parallel) : arguments.model;
+  std::error_code ignored;
+  for (const std::string& input : {arguments.parallel, model_path})
+    if (std::filesystem::equivalent(arguments.output, input, ignored)) throw UsageError("the plan would replace '" + input + "', which it is made from; give another --output");
   const auto model_source = read_source(model_path);
   const auto model = lowering::read_model_config(model_source, sink, {arguments.dropout_to_zero});
   if (!model) return no_plan(sink.take(), *model_source, model_path);

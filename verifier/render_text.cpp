@@ -209,7 +209,7 @@ void render_counterexample(const Counterexample& c, std::ostream& out) {
   if (c.inputs.size() > shown_inputs)
     out << "  " << c.inputs.size() - shown_inputs << " more inputs are in --format json\n";
   if (c.zero_inputs > 0) out << "  " << plural(c.zero_inputs, c.inputs.empty() ? "input" : "other input") << ": all 0\n";
-  if (c.open) out << "  elements that placements leave open: " << number_text(*c.open) << "\n";
+  if (c.open) out << "  padding that the plan may not read holds " << number_text(*c.open) << "\n";
   if (!c.out_of_bounds.empty()) {
     out << "  " << c.rank << " leaves a tensor: " << printable(c.out_of_bounds) << "\n";
     return;

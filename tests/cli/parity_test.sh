@@ -9,6 +9,7 @@ sp 1 parity wrong.json
 out_has "DIFFERS"
 out_has "first: rank 0 .dp=0, tp=0. local .0, 0."
 sp 0 parity wrong.json --tolerance 10
+sp 2 parity wrong.json --tolerance -1
 sp 2 parity nowhere.json
 echo '{"shardproof": 1}' >empty.json
 sp 2 parity empty.json

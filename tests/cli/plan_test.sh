@@ -19,6 +19,10 @@ while read -r name; do
 done <names
 
 rm -f b.json
+cp "$configs/llama-3.1-8b.json" own.json
+sp 2 plan --model own.json --parallel "$configs/parallel.json" --select llama-3.1-8b@64 -o ./own.json
+err_has "the plan would replace 'own.json'"
+same own.json "$configs/llama-3.1-8b.json"
 sp 2 plan --parallel "$configs/parallel.json" --select gpt2-small@8 -o b.json
 err_has 'error\[SP0024\].*attn_pdrop'
 err_has '--dropout-to-zero|dropout as 0'
