@@ -214,6 +214,38 @@ TEST(Disproof, OneCauseIsOneFindingAndSaysWhatTheRanksHold) {
       << report.counterexample->held[0].text;
 }
 
+// Neither square is a reference value's neighbour that the prover knows how to mend: the squares of two cut gradients are added
+// up before those of one that all ranks hold. Execution says what the sum is made of.
+TEST(Disproof, ExecutionSuggestsWhatTheProverVerifies) {
+  const std::string text = R"({"shardproof": 1, "mesh": [["tp", 2]], "reference": {
+    "inputs": [{"name": "a", "type": "f32[4]"}, {"name": "b", "type": "f32[6]"}, {"name": "c", "type": "f32[3]"}],
+    "outputs": [{"name": "norm"}], "body": [
+      {"out": "sa", "op": "einsum", "in": ["a", "a"], "spec": "i,i->"},
+      {"out": "sb", "op": "einsum", "in": ["b", "b"], "spec": "i,i->"},
+      {"out": "sc", "op": "einsum", "in": ["c", "c"], "spec": "i,i->"},
+      {"out": "sab", "op": "add", "in": ["sa", "sb"]},
+      {"out": "s", "op": "add", "in": ["sab", "sc"]},
+      {"out": "norm", "op": "sqrt", "in": ["s"]}]},
+    "inputs": [{"name": "a", "dims": [["tp"]]}, {"name": "b", "dims": [["tp"]]}, {"name": "c"}],
+    "outputs": [{"name": "norm"}], "body": [
+      {"out": "sa", "op": "einsum", "in": ["a", "a"], "spec": "i,i->"},
+      {"out": "sb", "op": "einsum", "in": ["b", "b"], "spec": "i,i->"},
+      {"out": "sc", "op": "einsum", "in": ["c", "c"], "spec": "i,i->"},
+      {"out": "sab", "op": "add", "in": ["sa", "sb"]},
+      {"out": "s", "op": "add", "in": ["sab", "sc"]},
+      {"out": "norm", "op": "sqrt", "in": ["s"]}]})";
+  ir::DiagnosticSink sink;
+  const std::optional<ir::Document> document = ir::read_document(std::make_shared<ir::SourceFile>("plan.json", text), sink);
+  ASSERT_TRUE(document);
+  const Report report = verify(*document, {});
+  ASSERT_EQ(report.verdict, Verdict::not_equivalent);
+  ASSERT_EQ(report.diagnostics.size(), 1U);
+  EXPECT_EQ(report.diagnostics[0].code, "SP0201");
+  EXPECT_EQ(report.diagnostics[0].subject.axis, "tp");
+  ASSERT_TRUE(report.diagnostics[0].fix);
+  EXPECT_EQ(report.diagnostics[0].fix->applicability, ir::Applicability::verified);
+}
+
 TEST(Disproof, IsPrinted) {
   const Report report = judge(reference_with(unary("neg")), plan_with(unary("abs")));
   std::ostringstream out;
