@@ -52,8 +52,9 @@ std::vector<Instruction> used_part(const std::vector<Instruction>& body, std::ve
     const bool used = std::any_of(i->outputs.begin(), i->outputs.end(), [&](ValueId v) { return needed[static_cast<std::size_t>(v.index)]; });
     if (!used) continue;
     Instruction instruction = *i;
-    std::for_each(i->inputs.begin(), i->inputs.end(), mark);
-    if (i->region != nullptr) {
+    if (i->region == nullptr) {
+      std::for_each(i->inputs.begin(), i->inputs.end(), mark);
+    } else {
       instruction.region = std::make_shared<Region>(*i->region);
       Region& region = *instruction.region;
       // A carry is used if its result is, or if the body reads it for one that is.
@@ -70,8 +71,12 @@ std::vector<Instruction> used_part(const std::vector<Instruction>& body, std::ve
         used_now = std::count_if(i->region->carries.begin(), i->region->carries.end(), is_used);
       }
       std::erase_if(region.carries, [&](const Carry& c) { return !is_used(c); });
+      instruction.inputs.clear();
       instruction.outputs.clear();
-      for (const Carry& carry : region.carries) instruction.outputs.push_back(carry.result);
+      for (const Carry& carry : region.carries) {
+        instruction.inputs.push_back(carry.init);
+        instruction.outputs.push_back(carry.result);
+      }
     }
     kept.push_back(std::move(instruction));
   }

@@ -156,7 +156,7 @@ CONDITIONS = [
      "if (unbounded->dtype != ir::DType::i64) Semantics::refuse(*unbounded);", "", PLANS, "All/Attacks.IsNotProved/lic_step"),
     ("narrower-integers", "verifier/kernel/run_program.cpp",
      "if (assumed != assumed_fits_.end() && Semantics::contains(unbounded->dtype, assumed->second)) return;",
-     "if (assumed != assumed_fits_.end()) return;", PLANS, "All/Attacks.IsNotProved/narrower_than_reference"),
+     "if (assumed != assumed_fits_.end()) return;", PLANS, "All/Attacks.IsNotProved/lic_narrower"),
     ("unused-carries-are-no-premises", "ir/program.cpp", "if (!is_used(carry)) continue;", "", PLANS, "All/Attacks.IsNotProved/dead_carry"),
     ("cast-narrower", "verifier/kernel/semantics.cpp",
      'if (ir::is_integer(operands[0].type.dtype) && (from.lo < to.lo || from.hi > to.hi)) does_not_fit(what, dtype, "values without known bounds");',
