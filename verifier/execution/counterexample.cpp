@@ -1,6 +1,7 @@
 #include "verifier/execution/counterexample.h"
 
 #include <algorithm>
+#include <cfenv>
 #include <cmath>
 #include <exception>
 #include <set>
@@ -221,6 +222,14 @@ Observer watch(const DenseDomain<RealNumbers<long double>>& domain, bool referen
   };
 }
 
+class Rounding {
+ public:
+  explicit Rounding(int direction) { std::fesetround(direction); }
+  ~Rounding() { std::fesetround(FE_TONEAREST); }
+  Rounding(const Rounding&) = delete;
+  Rounding& operator=(const Rounding&) = delete;
+};
+
 class FloatSearch {
  public:
   FloatSearch(const ir::Document& document, LocalMaps& maps, Observer stop)
@@ -240,6 +249,29 @@ class FloatSearch {
     } catch (const UselessInputs&) {
       return std::nullopt;
     }
+  }
+
+  // Whether the difference stays what it is when every operation rounds up, or down: beside numbers like 1e30 all precisions lose the same
+  // digits, and what is left of them is nothing that the reals have.
+  bool is_steady(const Counterexample& found, bool sparse) const {
+    return is_steady(found, sparse, FE_UPWARD) && is_steady(found, sparse, FE_DOWNWARD);
+  }
+
+  bool is_steady(const Counterexample& found, bool sparse, int direction) const {
+    const DenseDomain<RealNumbers<double>> domain{RealNumbers<double>(sparse)};
+    const Rounding rounding(direction);
+    bool steady = false;
+    try {
+      const Run<double> run = run_both(domain, document_, found.values, kSeed, maps_, stop_, stop_);
+      for_each_result(domain.numbers(), document_, run, maps_, [&](std::size_t index, const std::string& name, bool is_state, const Claim<double>& claim) {
+        if (name != found.name || is_state != found.is_state || claim.rank != found.rank) return;
+        if (unflatten(run.results[index].front().type.shape, claim.local) != found.local_index) return;
+        const double gap = found.found - found.expected;
+        steady = std::isfinite(found.found) ? std::abs(claim.found - claim.expected - gap) < 0.1 * std::abs(gap) : !std::isfinite(claim.found);
+      });
+    } catch (const UselessInputs&) {
+    }
+    return steady;
   }
 
   // Sets as many of the inputs to zero, then to one, as the difference survives: optimizer states of one role together,
@@ -455,11 +487,12 @@ SearchResult find_counterexample(const ir::Document& document, const SearchLimit
     for (int trial = 0; trial < kFloatTrials && !result.counterexample; ++trial) {
       if (trial >= 6 && search.runs() * work > 4 * limits.total_work) break;
       std::optional<Counterexample> found = search.try_values(readable(core.reference, limits.nonnegative, trial), is_sparse(trial));
-      if (!found) continue;
+      if (!found || !search.is_steady(*found, is_sparse(trial))) continue;
       const std::int64_t affordable = std::clamp<std::int64_t>(limits.total_work / std::max<std::int64_t>(work, 1), 4, 600);
       result.counterexample = *found;
       if (!limits.simplify) break;
-      result.counterexample = search.minimise(std::move(*found), core.reference, is_sparse(trial), affordable);
+      Counterexample smaller = search.minimise(std::move(*found), core.reference, is_sparse(trial), affordable);
+      if (search.is_steady(smaller, is_sparse(trial))) result.counterexample = std::move(smaller);
     }
   } catch (PlanOutOfBounds& found) {
     result.counterexample.emplace();

@@ -167,6 +167,21 @@ TEST(Disproof, NumbersThatSwallowOthersDoNotCount) {
   EXPECT_NE(report.verdict, Verdict::not_equivalent);
 }
 
+// Beside 1e36 both precisions lose x, and the field does not know that the square of a root is the number: neither is a
+// difference.
+TEST(Disproof, LostDigitsBesideALawThatTheFieldLacksDoNotCount) {
+  const std::string shared = R"({"out": "a2", "op": "mul", "in": ["x", "x"]}, {"out": "pa", "op": "add", "in": ["a2", "one"]},)";
+  const std::string ends = R"({"out": "b", "op": "broadcast", "in": "s", "shape": [2], "dims": []}, {"out": "w2", "op": "mul", "in": ["w", "b"]})";
+  const Report report = judge(R"({"out": "one", "op": "constant", "value": 1, "type": "f32[4]"},)" + shared + R"({"out": "r", "op": "sqrt", "in": "pa"},
+            {"out": "p", "op": "mul", "in": ["r", "r"]}, {"out": "s", "op": "reduce_sum", "in": "p", "dims": [0]},)" + ends,
+                              R"({"out": "one", "op": "constant", "value": 1, "type": "f32[2]"},)" + shared + R"(
+            {"out": "big", "op": "constant", "value": 1000000000000000000, "type": "f32[2]"}, {"out": "huge", "op": "mul", "in": ["big", "big"]},
+            {"out": "q", "op": "add", "in": ["pa", "huge"]}, {"out": "p", "op": "sub", "in": ["q", "huge"]},
+            {"out": "s1", "op": "reduce_sum", "in": "p", "dims": [0]}, {"out": "s", "op": "all_reduce", "in": "s1", "axes": "dp", "reduce": "sum"},)" + ends);
+  EXPECT_NE(report.verdict, Verdict::not_equivalent);
+  EXPECT_FALSE(report.counterexample);
+}
+
 // A loss over tokens in a mask, each rank with its own count: `loss` and `dw`, as reductions of what a rank has.
 Report masked_mean(const std::string& plan) {
   const std::string text = R"({"shardproof": 1, "mesh": [["dp", 2]], "reference": {
