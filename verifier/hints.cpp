@@ -93,28 +93,7 @@ class Hints {
   }
 
   void lacks_sum(ValueId value, const std::set<std::string>& over) {
-    if (!seen_.insert(value).second) return;
-    Repair r;
-    r.step = definition_.at(value);
-    r.value = value;
-    std::string names;
-    for (const std::string& axis : over) {
-      names += (names.empty() ? "`" : ", `") + axis + "`";
-      r.axis += (r.axis.empty() ? "" : ",") + axis;
-    }
-    r.code = "SP0201";
-    r.name = "missing-reduction";
-    r.finding = "lacks a sum over mesh ax" + std::string(over.size() > 1 ? "es " : "is ") + names;
-    r.fix = "all-reduce it (sum) over " + names + " before it is used";
-    r.expected = "replicate on " + names;
-    r.found = "partial(sum) on " + names + ": each rank holds its own summand";
-    ir::Instruction all_reduce;
-    all_reduce.op = ir::OpCode::all_reduce;
-    all_reduce.inputs = all_reduce.outputs = {value};
-    all_reduce.attributes.set("axes", std::vector<std::string>(over.begin(), over.end()));
-    all_reduce.attributes.set("reduce", std::string("sum"));
-    r.inserted = std::move(all_reduce);
-    repairs_.push_back(std::move(r));
+    if (seen_.insert(value).second) repairs_.push_back(missing_reduction(definition_.at(value), value, {over.begin(), over.end()}, "sum"));
   }
 
   void has_factor(ValueId value, const Held& what) {

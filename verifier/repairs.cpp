@@ -30,6 +30,21 @@ Instruction all_reduce(ir::ValueId value, const Texts& axes, const std::string& 
 
 }  // namespace
 
+Repair missing_reduction(std::size_t step, ir::ValueId value, const Texts& axes, const std::string& kind) {
+  Repair r;
+  r.code = "SP0201";
+  r.name = "missing-reduction";
+  for (const std::string& axis : axes) r.axis += (r.axis.empty() ? "" : ",") + axis;
+  r.finding = "lacks a " + (kind == "sum" ? std::string("sum") : std::string("maximum")) + " over mesh ax" + (axes.size() > 1 ? "es " : "is ") + join(axes);
+  r.fix = "all-reduce it (" + kind + ") over " + join(axes) + " before it is used";
+  r.expected = "replicate on " + join(axes);
+  r.found = "partial(" + kind + ") on " + join(axes) + ": each rank holds its own summand";
+  r.step = step;
+  r.value = value;
+  r.inserted = all_reduce(value, axes, kind);
+  return r;
+}
+
 std::vector<Repair> missing_reductions(Session& session, std::size_t step_index, const std::function<bool(ir::ValueId)>& wanted) {
   std::vector<Repair> repairs;
   TermPool& pool = session.pool();
@@ -65,18 +80,8 @@ std::vector<Repair> missing_reductions(Session& session, std::size_t step_index,
         const auto reduced = attempt([&] { return session.plan_run().evaluate(step, reduction); });
         if (!reduced || *reduced == term) continue;
         if (!session.folder().is_folded(*reduced) && !(kind == "sum" && completes_later(*reduced, axes))) continue;
-        Repair r;
-        r.code = "SP0201";
-        r.name = "missing-reduction";
-        r.axis = axes.size() == 1 ? axes[0] : axes[0] + "," + axes[1];
-        r.finding = "lacks a " + (kind == "sum" ? std::string("sum") : std::string("maximum")) + " over mesh ax" + (axes.size() > 1 ? "es " : "is ") + join(axes);
-        r.fix = "all-reduce it (" + kind + ") over " + join(axes) + " before it is used";
-        r.expected = "replicate on " + join(axes);
-        r.found = "partial(" + kind + ") on " + join(axes) + ": each rank holds its own summand";
-        r.step = step_index;
-        r.value = value;
+        Repair r = missing_reduction(step_index, value, axes, kind);
         r.term = *reduced;
-        r.inserted = reduction;
         repairs.push_back(std::move(r));
       }
     }

@@ -34,6 +34,8 @@ struct Repair {
   bool guess = false;  // without evidence of its own: it counts if more claims prove
 };
 
+// An all-reduce of `kind` ("sum", "max") over the axes behind the value, without its term.
+Repair missing_reduction(std::size_t step, ir::ValueId value, const std::vector<std::string>& axes, const std::string& kind);
 // A value that matches no reference value: reductions over mesh axes that would make it match.
 // `wanted` says of which results. Values that other collectives complete later are tried too.
 std::vector<Repair> missing_reductions(Session& session, std::size_t step, const std::function<bool(ir::ValueId)>& wanted);
