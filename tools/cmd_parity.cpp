@@ -80,6 +80,12 @@ void print_table(const ir::Plan& plan, const std::vector<Row>& rows, double tole
   }
 }
 
+// The plan reads outside of a tensor on inputs on which the reference does not.
+class PlanLeavesTensor : public execution::OutOfBounds {
+ public:
+  using OutOfBounds::OutOfBounds;
+};
+
 // Numbers from a file. Throws UsageError.
 void set_values(std::map<std::string, execution::Tensor>& values, const std::string& path) {
   const auto refuse = [&](const std::string& why) { throw UsageError(path + ": " + why); };
@@ -127,7 +133,7 @@ int cmd_parity(Arguments arguments) {
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("-o,--output", output, "file to write (default: standard output)");
-  app.footer("exit codes: 0 they agree in float64, 1 they differ, 2 bad input, 3 the plan cannot be executed here");
+  app.footer("exit codes: 0 they agree in float64, 1 they differ or the plan leaves a tensor, 2 bad input, 3 the plan cannot be executed here");
   if (!parse_arguments(app, arguments)) return 0;
 
   const LoadedDocument loaded = load_document(path);
@@ -152,13 +158,21 @@ int cmd_parity(Arguments arguments) {
     options.values = draw_values(options.seed);
     const DenseDomain<RealNumbers<double>> exact;
     const DenseDomain<RealNumbers<double>> declared(RealNumbers<double>(), true);
-    ParityReport in_float64 = execution::run_parity(exact, document, options);
+    const auto run = [&](const execution::ParityOptions& with) {
+      const execution::ReferenceRun reference = execution::run_reference<double>(exact, document.reference, with.values);
+      try {
+        return execution::run_parity_against(exact, document, reference.exit, with);
+      } catch (const execution::OutOfBounds& error) {
+        throw PlanLeavesTensor(error.what(), error.rank());
+      }
+    };
+    ParityReport in_float64 = run(options);
     const std::uint64_t first_seed = options.seed;
     for (int draw = 1; draw < draws; ++draw) {
       execution::ParityOptions next = options;
       next.seed = first_seed + static_cast<std::uint64_t>(draw);
       next.values = draw_values(next.seed);
-      ParityReport report = execution::run_parity(exact, document, next);
+      ParityReport report = run(next);
       if (worst(report) <= worst(in_float64)) continue;
       in_float64 = std::move(report);
       options = std::move(next);
@@ -185,6 +199,10 @@ int cmd_parity(Arguments arguments) {
       print_table(document.plan, rows, options.tolerance.relative, out);
     });
     return in_float64.equal() ? 0 : 1;
+  } catch (const PlanLeavesTensor& error) {
+    const std::string message = "rank " + std::to_string(error.rank()) + " leaves a tensor, and the reference does not: " + error.what() + "\n";
+    write_file(output, [&](std::ostream& out) { out << message; });
+    return 1;
   } catch (const execution::ExecutionError& error) {
     std::cerr << "error: " << path << " cannot be executed: " << error.what() << "\n";
     return kExitUnknown;

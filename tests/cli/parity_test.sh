@@ -30,3 +30,18 @@ for bad in '[]' '{"nothing": [1]}' '{' '{"x": 1}' '{"x": ["a"]}'; do
   sp 2 parity good.json --inputs bad.json
 done
 sp 2 parity good.json --inputs missing.json
+
+# A read outside of a tensor is a difference, as it is for verify, and its counterexample replays.
+cat >outside.json <<'EOF'
+{"shardproof": 1, "mesh": [["dp", 2]],
+ "reference": {"inputs": [{"name": "x", "type": "f32[4]"}], "outputs": [{"name": "y"}],
+   "body": [{"out": "y", "op": "neg", "in": "x"}]},
+ "inputs": [{"name": "x"}], "outputs": [{"name": "y", "dims": [["dp"]]}],
+ "body": [{"out": "part", "op": "slice", "in": "x", "dim": 0, "size": 2, "start": "3*dp"},
+          {"out": "y", "op": "neg", "in": "part"}]}
+EOF
+sp 1 parity outside.json
+out_has 'rank 1 leaves a tensor, and the reference does not'
+sp 1 verify outside.json --keep-counterexample outside.ce
+sp 1 parity outside.ce.json --inputs outside.ce.inputs.json
+out_has 'rank 1 leaves a tensor'
