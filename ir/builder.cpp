@@ -79,6 +79,7 @@ std::vector<Instruction>& Builder::current_body() {
 void Builder::append(Instruction instruction) {
   instruction.source = source_;
   instruction.recompute = recompute_;
+  instruction.action = action_;
   current_body().push_back(std::move(instruction));
 }
 
@@ -169,6 +170,7 @@ std::vector<ValueId> Builder::begin_loop(std::string index, std::int64_t trip, s
   loop.op = OpCode::loop;
   loop.source = source_;
   loop.recompute = recompute_;
+  loop.action = action_;
   loop.region = std::make_shared<Region>();
   loop.region->index = std::move(index);
   loop.region->trip = trip;

@@ -43,6 +43,7 @@ class Builder {
 
   void set_source(std::string source) { source_ = std::move(source); }        // of later instructions
   void set_recompute(std::string region) { recompute_ = std::move(region); }  // of later instructions
+  void set_action(std::string action) { action_ = std::move(action); }        // of later instructions
   const TensorType& type(ValueId id) const { return program_->value(id).type; }
   const Shape& shape(ValueId id) const { return program_->value(id).type.shape; }
   Program& program() { return *program_; }
@@ -63,6 +64,7 @@ class Builder {
   std::size_t named_values_ = 0;                // values of the program that names_ knows
   std::string source_;
   std::string recompute_;
+  std::string action_;
 };
 
 }  // namespace shardproof::ir

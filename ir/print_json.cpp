@@ -34,6 +34,7 @@ void append_instruction(std::string& out, const Program& program, const Instruct
     append_list(line.key("type"), instruction.outputs, type);
   }
   if (!instruction.recompute.empty()) line.text("recompute", instruction.recompute);
+  if (!instruction.action.empty()) line.text("action", instruction.action);
   if (!instruction.source.empty()) line.text("source", instruction.source);
   line.close();
 }
@@ -395,6 +396,7 @@ void Printer::loop(const Program& program, const Instruction& instruction, int d
   line.text("index", region.index);
   line.integer("trip", region.trip);
   if (!instruction.recompute.empty()) line.text("recompute", instruction.recompute);
+  if (!instruction.action.empty()) line.text("action", instruction.action);
   if (!instruction.source.empty()) line.text("source", instruction.source);
   out_ += ", ";
   lines("carry", depth, region.carries.size(), [&](std::size_t i) { append_carry(out_, program, region.carries[i]); });

@@ -321,6 +321,7 @@ void TextPrinter::body(const Program& program, const std::vector<Instruction>& b
       const Instruction& instruction = body[i];
       out_ << indent << describe(program, instruction);
       if (!instruction.recompute.empty()) out_ << "  (recompute " << instruction.recompute << ")";
+      if (!instruction.action.empty()) out_ << "  (" << instruction.action << ")";
       out_ << "\n";
       if (instruction.region == nullptr) continue;
       for (const Carry& carry : instruction.region->carries) {

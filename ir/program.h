@@ -62,6 +62,7 @@ struct Instruction {
   Attributes attributes;
   std::shared_ptr<Region> region;  // op == loop
   std::string recompute;           // name of the recompute region this instruction re-executes; empty: none
+  std::string action;              // of the schedule, that runs this instruction ("3F"); empty: it runs where it stands
   std::string source;              // free text of the producer ("model.py:42 self_attn.q_proj"); never evidence
   Span span;
 };

@@ -122,10 +122,10 @@ std::span<const std::string_view> ProgramReader::known_fields(OpCode op) {
   std::vector<std::string_view>& fields = known_fields_[static_cast<int>(op)];
   if (fields.empty()) {
     if (op == OpCode::loop) {
-      fields = {"op", "index", "trip", "carry", "body", "recompute", "source"};
+      fields = {"op", "index", "trip", "carry", "body", "recompute", "action", "source"};
     } else {
       const OpSchema& schema = schema_of(op);
-      fields = {"op", "out", "in", "type", "recompute", "source"};
+      fields = {"op", "out", "in", "type", "recompute", "action", "source"};
       for (const AttrSchema& attribute : schema.attributes) fields.push_back(attribute.name);
     }
   }
@@ -198,6 +198,9 @@ void ProgramReader::read_instruction(JsonRef object, std::vector<Instruction>& i
   define_results(fields, instruction, types);
   if (const auto text = fields.find("recompute")) {
     instruction.recompute = read_name(findings_, *text, "field `recompute`").value_or(std::string{});
+  }
+  if (const auto text = fields.find("action")) {
+    instruction.action = read_name(findings_, *text, "field `action`").value_or(std::string{});
   }
   if (const auto text = fields.find("source")) {
     instruction.source = read_text(findings_, *text, "field `source`").value_or(std::string{});
@@ -468,6 +471,9 @@ void ProgramReader::read_loop(JsonRef object, Instruction& loop) {
   }
   if (const auto text = fields.find("recompute")) {
     loop.recompute = read_name(findings_, *text, "field `recompute`").value_or(std::string{});
+  }
+  if (const auto text = fields.find("action")) {
+    loop.action = read_name(findings_, *text, "field `action`").value_or(std::string{});
   }
   if (const auto text = fields.find("source")) {
     loop.source = read_text(findings_, *text, "field `source`").value_or(std::string{});
