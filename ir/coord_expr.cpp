@@ -139,6 +139,20 @@ CoordExpr modulo(const CoordExpr& e, std::int64_t divisor) {
   return factor * single(CoordTerm::Kind::modulo, std::move(rest), divisor / factor) + constant_expr(low);
 }
 
+CoordExpr substitute(const CoordExpr& e, const std::function<CoordExpr(const std::string&)>& by) {
+  CoordExpr result = constant_expr(e.constant);
+  for (const CoordTerm& term : e.terms) {
+    CoordExpr part;
+    switch (term.kind) {
+      case CoordTerm::Kind::variable: part = by(term.variable); break;
+      case CoordTerm::Kind::floor_div: part = floor_div(substitute(*term.inner, by), term.divisor); break;
+      case CoordTerm::Kind::modulo: part = modulo(substitute(*term.inner, by), term.divisor); break;
+    }
+    result = result + term.coefficient * part;
+  }
+  return result;
+}
+
 void for_each_variable(const CoordExpr& e, const std::function<void(const std::string&)>& visit) {
   for (const CoordTerm& term : e.terms) {
     if (term.kind == CoordTerm::Kind::variable) {

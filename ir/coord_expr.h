@@ -46,6 +46,8 @@ std::string to_string(const CoordExpr& e);
 // nullopt with a reason in *error (may be null) when the text is malformed, nested deeper than 32, or overflows;
 // also beyond 4096 characters.
 std::optional<CoordExpr> parse_coord_expr(std::string_view text, std::string* error = nullptr);
+// The expression with each variable replaced. Throws std::overflow_error.
+CoordExpr substitute(const CoordExpr& e, const std::function<CoordExpr(const std::string&)>& by);
 void for_each_variable(const CoordExpr& e, const std::function<void(const std::string&)>& visit);
 // Value under an assignment of variables; throws std::overflow_error.
 std::int64_t evaluate(const CoordExpr& e, const std::function<std::int64_t(const std::string&)>& value_of);

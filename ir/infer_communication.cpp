@@ -1,9 +1,11 @@
 // Type rules of communication. The local shape changes by the size of the group only; which ranks form it and
 // in which order is for the verifier.
 #include <algorithm>
+#include <string>
 #include <unordered_set>
 
 #include "ir/check.h"
+#include "ir/group_axis.h"
 #include "ir/infer_rules.h"
 #include "ir/placement.h"
 
@@ -15,14 +17,17 @@ using Groups = std::vector<std::vector<std::int64_t>>;
 std::int64_t size_of_axes(const RuleInput& rule, const std::vector<std::string>& axes) {
   if (axes.empty()) fail("`axes` with at least one mesh axis", "none");
   std::int64_t size = 1;
-  for (std::size_t i = 0; i < axes.size(); ++i) {
-    if (std::find(axes.begin(), axes.begin() + static_cast<std::ptrdiff_t>(i), axes[i]) !=
-        axes.begin() + static_cast<std::ptrdiff_t>(i)) {
-      fail("distinct `axes`", "`" + axes[i] + "` twice");
+  std::unordered_set<std::string> seen;
+  for (const std::string& text : axes) {
+    const std::optional<GroupAxis> entry = parse_group_axis(text);
+    if (!entry) fail("an axis, or some of its coordinates as in `pp{0,15}`, in `axes`", "`" + text + "`");
+    if (!seen.insert(entry->axis).second) fail("distinct `axes`", "`" + entry->axis + "` twice");
+    const std::int64_t extent = rule.axis_size ? rule.axis_size(entry->axis) : 0;
+    if (extent < 1) fail("a mesh axis in `axes`", "`" + entry->axis + "`");
+    if (!entry->coordinates.empty() && entry->coordinates.back() >= extent) {
+      fail("coordinates of `" + entry->axis + "` from 0 to " + std::to_string(extent - 1), "`" + text + "`");
     }
-    const std::int64_t extent = rule.axis_size ? rule.axis_size(axes[i]) : 0;
-    if (extent < 1) fail("a mesh axis in `axes`", "`" + axes[i] + "`");
-    size = checked_mul(size, extent);
+    size = checked_mul(size, entry->coordinates.empty() ? extent : static_cast<std::int64_t>(entry->coordinates.size()));
   }
   return size;
 }

@@ -62,8 +62,8 @@ Coordinate coordinate_of(const Mesh& mesh, std::int64_t rank) {
 }
 
 std::string describe_rank(const Mesh& mesh, std::int64_t rank) {
-  std::string text = "rank " + std::to_string(rank);
   const std::optional<std::int64_t> position = position_of(mesh, rank);
+  std::string text = mesh.joined && position && !mesh.axes.empty() ? "the rank of its stage" : "rank " + std::to_string(rank);
   if (!position || mesh.axes.empty()) return text;
   const Coordinate coordinate = digits_of(mesh, *position);
   text += " (";

@@ -25,6 +25,7 @@ struct Mesh {
   std::vector<MeshAxis> axes;
   std::vector<std::int64_t> devices;  // empty: 0, 1, 2, ... in position order
   Span span;
+  bool joined = false;  // of a plan whose stages were joined: positions are those within a stage
 
   std::int64_t size() const;  // product of axis sizes
   std::optional<std::size_t> find_axis(const std::string& axis) const;

@@ -17,11 +17,11 @@ constexpr std::size_t flush_size = std::size_t{1} << 20;
 // Not for loops.
 void append_instruction(std::string& out, const Program& program, const Instruction& instruction) {
   Line line(out);
-  const auto name = [&](ValueId id) { append_text(out, program.value(id).name); };
+  const auto name = [&](ValueId id) { append_text(out, program.value(id).written_name()); };
   const auto type = [&](ValueId id) { append_text(out, to_string(program.value(id).type)); };
   const bool one = instruction.outputs.size() == 1;
   if (one) {
-    line.text("out", program.value(instruction.outputs.front()).name);
+    line.text("out", program.value(instruction.outputs.front()).written_name());
   } else if (!instruction.outputs.empty()) {
     append_list(line.key("out"), instruction.outputs, name);
   }
@@ -41,10 +41,10 @@ void append_instruction(std::string& out, const Program& program, const Instruct
 
 void append_carry(std::string& out, const Program& program, const Carry& carry) {
   Line object(out);
-  object.text("init", program.value(carry.init).name);
-  object.text("arg", program.value(carry.argument).name);
-  object.text("next", program.value(carry.next).name);
-  object.text("out", program.value(carry.result).name);
+  object.text("init", program.value(carry.init).written_name());
+  object.text("arg", program.value(carry.argument).written_name());
+  object.text("next", program.value(carry.next).written_name());
+  object.text("out", program.value(carry.result).written_name());
   object.close();
 }
 
@@ -294,7 +294,7 @@ void Printer::member(const BufferMember& member) {
 
 void Printer::input(const Program& program, const PlanInput& input) {
   Line line(out_);
-  line.text("name", program.value(input.value).name);
+  line.text("name", program.value(input.value).written_name());
   line.text("type", to_string(program.value(input.value).type));
   binding(line, input.binding, index_.input(input.binding.of));
   line.close();
@@ -302,18 +302,18 @@ void Printer::input(const Program& program, const PlanInput& input) {
 
 void Printer::state(const Program& program, const PlanState& state) {
   Line line(out_);
-  line.text("name", program.value(state.value).name);
+  line.text("name", program.value(state.value).written_name());
   line.text("type", to_string(program.value(state.value).type));
   binding(line, state.binding, index_.state(state.binding.of));
   if (state.device != "accelerator") line.text("device", state.device);
-  line.text("next", program.value(state.next).name);
+  line.text("next", program.value(state.next).written_name());
   line.close();
 }
 
 void Printer::output(const Program& program, const PlanOutput& output) {
   Line line(out_);
   line.text("name", output.name);
-  line.text("value", program.value(output.value).name);
+  line.text("value", program.value(output.value).written_name());
   binding(line, output.binding, index_.output(output.binding.of));
   line.close();
 }
@@ -336,11 +336,11 @@ void Printer::reference() {
   lines("state", 2, reference.state.size(), [&](std::size_t i) {
     const ReferenceState& state = reference.state[i];
     Line line(out_);
-    line.text("name", program.value(state.value).name);
+    line.text("name", program.value(state.value).written_name());
     line.text("type", to_string(program.value(state.value).type));
     if (!state.role.empty()) line.text("role", state.role);
     if (!state.param.empty()) line.text("param", state.param);
-    line.text("next", program.value(state.next).name);
+    line.text("next", program.value(state.next).written_name());
     line.close();
   });
   out_ += ",\n    ";

@@ -30,6 +30,9 @@ struct Value {
   std::string name;  // unique in its program
   TensorType type;
   Span span;         // where it is defined
+  std::string written = {};  // its name in the file, where that is another one (in joined programs); else empty
+
+  const std::string& written_name() const { return written.empty() ? name : written; }
 };
 
 using AttrValue = std::variant<std::int64_t, std::vector<std::int64_t>, Rational, std::vector<Rational>, std::string,

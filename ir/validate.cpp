@@ -119,6 +119,7 @@ bool check_stage_program(const Plan& plan, const StageProgram& stage, const Mesh
   context.name = stage.name;
   context.plan = &plan;
   context.meshes = &meshes;
+  context.where = &stage.where;
   context.streams = &streams;
   for (const PlanInput& input : stage.inputs) context.entry.push_back(input.value);
   for (const PlanState& state : stage.state) context.entry.push_back(state.value);

@@ -115,6 +115,7 @@ struct ProgramContext {
   std::vector<ValueId> exit;                                      // next values and outputs: must be defined at the end
   const Plan* plan = nullptr;                                     // of a stage; nullptr for the reference
   const MeshFacts* meshes = nullptr;                              // likewise
+  const std::vector<OwnedAxis>* where = nullptr;                  // likewise
   const std::unordered_set<std::string_view>* streams = nullptr;  // declared random streams
 };
 // False if the program's structure is broken: value ids must not be looked up then.

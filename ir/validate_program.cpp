@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <unordered_map>
 
+#include "ir/group_axis.h"
 #include "ir/infer_type.h"
 #include "ir/validate.h"
 #include "ir/validate_parts.h"
@@ -34,6 +35,7 @@ class ProgramChecker {
   void check_instruction(const Instruction& instruction, int depth);
   void check_types(const Instruction& instruction);
   void check_loop(const Instruction& instruction, int depth);
+  void check_members(const GroupAxis& group, const Instruction& instruction);
   void check_group(const Instruction& instruction);
   void check_variables(const Instruction& instruction);
 
@@ -183,6 +185,22 @@ void ProgramChecker::check_variables(const Instruction& instruction) {
   }
 }
 
+// A collective over some coordinates of an axis stands in programs of ranks there.
+void ProgramChecker::check_members(const GroupAxis& group, const Instruction& instruction) {
+  if (group.coordinates.empty() || context_.where == nullptr) return;
+  for (const OwnedAxis& owned : *context_.where) {
+    if (owned.axis != group.axis) continue;
+    const bool inside = std::includes(group.coordinates.begin(), group.coordinates.end(), owned.coordinates.begin(),
+                                      owned.coordinates.end());
+    if (inside) return;
+  }
+  problems_.error("SP0115", "malformed-group",
+                  "`" + std::string(schema_of(instruction.op).name) + "` over " + backticked(to_string(group)) +
+                      " stands in a program of ranks that are not in that group",
+                  instruction.span, "a stage whose `where` lists coordinates of the group only",
+                  "stage " + backticked(context_.name));
+}
+
 void ProgramChecker::check_group(const Instruction& instruction) {
   const std::string op = "`" + std::string(schema_of(instruction.op).name) + "`";
   if (context_.meshes == nullptr) {
@@ -191,7 +209,12 @@ void ProgramChecker::check_group(const Instruction& instruction) {
     return;
   }
   if (const AttrValue* attribute = instruction.attributes.find("axes")) {
-    const auto& axes = std::get<std::vector<std::string>>(*attribute);
+    std::vector<std::string> axes;
+    for (const std::string& text : std::get<std::vector<std::string>>(*attribute)) {
+      const std::optional<GroupAxis> entry = parse_group_axis(text);  // a type rule has refused others
+      axes.push_back(entry ? entry->axis : text);
+      if (entry) check_members(*entry, instruction);
+    }
     const auto in_mesh = [&](const Mesh& mesh) {
       return std::all_of(axes.begin(), axes.end(),
                          [&](const std::string& axis) { return mesh.find_axis(axis).has_value(); });

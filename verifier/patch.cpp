@@ -47,6 +47,7 @@ Instruction* own_definition(std::vector<Instruction>& body, ValueId value) {
 ValueId Patch::new_value(ValueId like, const std::string& suffix) {
   ir::Value value = program().value(like);
   value.name += suffix;
+  if (!value.written.empty()) value.written += suffix;
   while (program().find(value.name).valid()) value.name += "_";
   program().values.push_back(std::move(value));
   return ValueId{static_cast<std::int32_t>(program().values.size() - 1)};

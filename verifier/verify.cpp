@@ -107,6 +107,8 @@ VerifyOptions proof_alone(const VerifyOptions& options) {
 Report verify(const ir::Document& document, const VerifyOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   Report report;
+  std::optional<ir::Document> joined;  // the stages as one program
+  const ir::Document* whole = &document;
   bool stopped = false;  // by a limit of the caller's
   const auto finish = [&] {
     VerifyOptions rest = options;
@@ -114,10 +116,10 @@ Report verify(const ir::Document& document, const VerifyOptions& options) {
       const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
       rest.timeout_seconds = std::max(options.timeout_seconds - spent.count(), 0.001);
     }
-    if (report.verdict == Verdict::unknown && options.find_counterexample && !stopped) disprove(document, rest, report);
+    if (report.verdict == Verdict::unknown && options.find_counterexample && !stopped) disprove(*whole, rest, report);
     // Under --assume-defined random inputs need not satisfy what is assumed.
     if (report.verdict == Verdict::equivalent && options.cross_check && !options.assume_defined)
-      cross_check(document, rest, report);
+      cross_check(*whole, rest, report);
     if (report.verdict != Verdict::invalid)
       for (ir::Diagnostic& warning : audit_precision(document.plan)) report.diagnostics.push_back(std::move(warning));
     report.statistics.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -140,7 +142,8 @@ Report verify(const ir::Document& document, const VerifyOptions& options) {
     return finish();
   }
   for (ir::Diagnostic& d : structure.undecided) sink.add(std::move(d));
-  if (!supported(document.plan, sink)) {
+  if (sink.ok()) whole = &provable(document, joined, sink);
+  if (!sink.ok()) {
     report.verdict = Verdict::unknown;
     report.diagnostics = sink.take();
     report.unknown_reason = report.diagnostics.front().message;
@@ -150,7 +153,7 @@ Report verify(const ir::Document& document, const VerifyOptions& options) {
 
   std::string where = "unfolding macro ops";
   try {
-    Session session(document, options);
+    Session session(*whole, options);
     report.statistics.reference_instructions = static_cast<std::int64_t>(session.reference_program().body.size());
     report.statistics.plan_instructions = static_cast<std::int64_t>(session.plan_program().body.size());
     where = "reading the reference";
@@ -179,7 +182,7 @@ Report verify(const ir::Document& document, const VerifyOptions& options) {
     if (session.certifier() != nullptr) session.certifier()->stop();
     where = "looking for the cause";
     diagnose(session, options, report);
-    structure::name_lost_updates(document, report.diagnostics);
+    structure::name_lost_updates(*whole, report.diagnostics);
     if (report.verdict == Verdict::equivalent && !conditions.unshown.empty() && !options.assume_defined) may_be_vacuous(report, conditions.unshown);
     if (report.verdict == Verdict::equivalent && !conditions.unmet.empty()) needs_more(report, conditions.unmet, options.assume_defined);
     where = "asking the second witness";

@@ -134,7 +134,8 @@ CertificateReport check_certificate(const ir::Document& document, std::string_vi
   CertificateReport report;
   ir::DiagnosticSink sink;
   ir::validate(document, sink);
-  if (sink.ok()) supported(document.plan, sink);
+  std::optional<ir::Document> joined;
+  const ir::Document& whole = sink.ok() ? provable(document, joined, sink) : document;
   if (!sink.ok()) {
     report.verdict = CertificateReport::Verdict::invalid;
     report.diagnostics = sink.take();
@@ -150,7 +151,7 @@ CertificateReport check_certificate(const ir::Document& document, std::string_vi
     std::vector<std::string_view> body = body_of(document, certificate, report.diagnostics);
     if (!report.diagnostics.empty()) return report;
     Replay* replay = nullptr;
-    proof = std::make_unique<Proof>(document, limits, [&](solvers::AtomTable& atoms) {
+    proof = std::make_unique<Proof>(whole, limits, [&](solvers::AtomTable& atoms) {
       auto source = std::make_unique<Replay>(atoms, std::move(body), kHeaderLines + 1);
       replay = source.get();
       return source;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "ir/check.h"
+#include "lowering/join_stages.h"
 #include "lowering/unfold.h"
 #include "verifier/kernel/equality.h"
 
@@ -38,18 +39,18 @@ ir::Program used_reference(const ir::Document& document) {
 
 }  // namespace
 
-bool supported(const ir::Plan& plan, ir::DiagnosticSink& sink) {
-  if (plan.stages.size() != 1)
-    sink.error("SP0905", "unsupported", "the prover takes plans of one stage program so far", plan.stages.empty() ? ir::Span{} : plan.stages[1].span,
-               "one entry in `stages`", std::to_string(plan.stages.size()));
-  else if (!plan.stages[0].where.empty())
-    sink.error("SP0905", "unsupported", "the prover takes a stage program that runs on all ranks so far", plan.stages[0].span, "no `where`", "a restricted stage");
+const ir::Document& provable(const ir::Document& document, std::optional<ir::Document>& joined, ir::DiagnosticSink& sink) {
+  const ir::Plan& plan = document.plan;
   if (plan.meshes.size() != 1)
     sink.error("SP0905", "unsupported", "the prover takes plans on one mesh so far", plan.meshes.empty() ? ir::Span{} : plan.meshes[1].span,
                "one entry in `meshes`", std::to_string(plan.meshes.size()));
-  if (plan.schedule)
-    sink.error("SP0905", "unsupported", "the prover takes plans without a pipeline schedule so far", plan.schedule->span, "no `schedule`", "a schedule");
-  return sink.ok();
+  if (!sink.ok() || !lowering::has_stages(plan)) return document;
+  auto result = lowering::join_stages(document);
+  if (auto* refusal = std::get_if<ir::Diagnostic>(&result)) {
+    sink.add(std::move(*refusal));
+    return document;
+  }
+  return joined.emplace(std::get<ir::Document>(std::move(result)));
 }
 
 Proof::Proof(const ir::Document& document, ProofLimits limits, const MakeSource& make_source)

@@ -38,8 +38,9 @@ struct Claim {
   bool proved = false;
 };
 
-// What a proof cannot take yet is said before any work is done.
-bool supported(const ir::Plan& plan, ir::DiagnosticSink& sink);
+// The document in the form that a proof takes: stages as one program (lowering/join_stages.h), which `joined` keeps. What a proof
+// cannot take yet is said before any work is done (SP0905).
+const ir::Document& provable(const ir::Document& document, std::optional<ir::Document>& joined, ir::DiagnosticSink& sink);
 
 class Proof {
  public:

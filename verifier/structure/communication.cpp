@@ -4,6 +4,7 @@
 #include <map>
 #include <unordered_map>
 
+#include "ir/group_axis.h"
 #include "ir/print.h"
 
 namespace shardproof::verifier::structure {
@@ -44,7 +45,9 @@ std::string text_of(const Groups& groups) {
 // The axes of a collective's group that have more than one rank, in order.
 std::vector<std::string> varying_axes(const ir::Plan& plan, const Instruction& i) {
   std::vector<std::string> axes = i.attributes.get<std::vector<std::string>>("axes");
-  std::erase_if(axes, [&](const std::string& a) {
+  std::erase_if(axes, [&](const std::string& text) {
+    const auto [a, coordinates] = *ir::parse_group_axis(text);  // validated
+    if (coordinates.size() == 1) return true;
     return std::all_of(plan.meshes.begin(), plan.meshes.end(), [&](const ir::Mesh& mesh) {
       const auto at = mesh.find_axis(a);
       return !at || mesh.axes[*at].size == 1;
@@ -63,12 +66,20 @@ Groups sorted(Groups groups) {
 // Groups along axes as lists. Only for plans that list groups themselves: then the file is as long as the world.
 Groups lists_along(const ir::Plan& plan, const std::vector<std::string>& axes) {
   for (const ir::Mesh& mesh : plan.meshes) {
-    const bool here = std::all_of(axes.begin(), axes.end(), [&](const std::string& a) { return mesh.find_axis(a).has_value(); });
-    if (!here) continue;
+    std::vector<std::pair<std::size_t, std::vector<std::int64_t>>> along;
+    for (const std::string& text : axes) {
+      const ir::GroupAxis group = *ir::parse_group_axis(text);
+      if (const auto at = mesh.find_axis(group.axis)) along.emplace_back(*at, group.coordinates);
+    }
+    if (along.size() != axes.size()) continue;
     std::map<ir::Coordinate, std::vector<std::int64_t>> groups;
     for (std::int64_t rank = 0; rank < mesh.size(); ++rank) {
       ir::Coordinate c = ir::coordinate_of(mesh, rank);
-      for (const std::string& axis : axes) c[*mesh.find_axis(axis)] = 0;
+      const bool member = std::all_of(along.begin(), along.end(), [&](const auto& axis) {
+        return axis.second.empty() || std::binary_search(axis.second.begin(), axis.second.end(), c[axis.first]);
+      });
+      if (!member) continue;
+      for (const auto& axis : along) c[axis.first] = 0;
       groups[std::move(c)].push_back(rank);
     }
     Groups lists;

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "ir/check.h"
+#include "ir/group_axis.h"
 
 namespace shardproof::verifier::structure {
 
@@ -92,17 +93,33 @@ std::string RankClasses::describe(std::size_t cls) const {
 }
 
 std::optional<GroupClasses> RankClasses::along(const std::vector<std::string>& axes) const {
-  std::vector<std::string> needed = axes;
+  std::map<std::string, std::vector<std::int64_t>> group;
+  std::vector<std::string> needed;
+  for (const std::string& text : axes) {
+    ir::GroupAxis entry = *ir::parse_group_axis(text);  // validated
+    needed.push_back(entry.axis);
+    group.emplace(std::move(entry.axis), std::move(entry.coordinates));
+  }
   for (const Axis& axis : axes_) needed.push_back(axis.name);
   const auto& meshes = plan_.meshes;
   if (!axes_.empty() && std::none_of(meshes.begin(), meshes.end(), [&](const ir::Mesh& m) { return has_all(m, needed); })) return std::nullopt;
   GroupClasses result;
-  std::map<std::size_t, std::size_t> groups;  // class with the coordinates along the group's axes taken off
+  std::map<std::pair<std::size_t, bool>, std::size_t> groups;  // class with the coordinates along the group's axes taken off
   for (std::size_t cls = 0; cls < count(); ++cls) {
     std::size_t key = cls;
-    for (const Axis& axis : axes_)
-      if (std::find(axes.begin(), axes.end(), axis.name) != axes.end()) key -= along_axis(cls, axis) * axis.stride;
-    const auto [entry, fresh] = groups.emplace(key, groups.size());
+    bool member = true;
+    for (const Axis& axis : axes_) {
+      const auto entry = group.find(axis.name);
+      if (entry == group.end()) continue;
+      const std::size_t here = along_axis(cls, axis);
+      const auto inside = [&](std::int64_t c) { return entry->second.empty() || std::binary_search(entry->second.begin(), entry->second.end(), c); };
+      const auto& coordinates = axis.coordinates[here];
+      const auto in = std::count_if(coordinates.begin(), coordinates.end(), inside);
+      if (in != 0 && static_cast<std::size_t>(in) != coordinates.size()) return std::nullopt;
+      member = member && in != 0;
+      key -= here * axis.stride;
+    }
+    const auto [entry, fresh] = groups.emplace(member ? std::pair(key, true) : std::pair(cls, false), groups.size());
     if (fresh) result.members.emplace_back();
     result.of_class.push_back(entry->second);
     result.members[entry->second].push_back(cls);

@@ -33,7 +33,8 @@ class RankClasses {
   const std::vector<std::size_t>& stages_of(std::size_t cls) const { return stages_[cls]; }
   std::string describe(std::size_t cls) const;  // "pp=0", "pp=2..5", "all ranks"
 
-  // Groups along mesh axes, which lie in one mesh. nullopt: stages are placed by axes of another mesh.
+  // Groups along mesh axes, or some coordinates of them (ir/group_axis.h), which lie in one mesh; ranks elsewhere are groups of
+  // their own. nullopt: stages are placed by axes of another mesh, or a class lies at some of the coordinates only.
   std::optional<GroupClasses> along(const std::vector<std::string>& axes) const;
   // Groups as lists of ranks that partition the world. nullopt: ranks of one class are grouped with different classes.
   std::optional<GroupClasses> of_lists(const std::vector<std::vector<std::int64_t>>& groups) const;
