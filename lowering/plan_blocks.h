@@ -21,11 +21,24 @@ NormSaved layer_norm_forward(PlanWriter& writer, ValueId x, std::size_t weight, 
 ValueId layer_norm_backward(PlanWriter& writer, const NormSaved& saved, ValueId gradient, std::size_t weight,
                             std::size_t bias);
 
+// ---------------------------------------------------------------- context parallelism (plan_context.cpp)
+
+// Where the rank's tokens stand in the sequence. Invalid without context parallelism: then they are all of it, in order.
+struct PositionsShared {
+  ValueId own;       // i64 [s]
+  ValueId gathered;  // i64 [whole sequence]: as gather_context puts keys
+};
+PositionsShared positions_shared(PlanWriter& writer);
+// Keys or values [b, s, ..] of all context parallel ranks, rank after rank; and the sum over the ranks of what they
+// computed for those, of the own ones.
+ValueId gather_context(PlanWriter& writer, ValueId x, const std::string& name);
+ValueId reduce_to_context(PlanWriter& writer, ValueId x, const std::string& name);
+
 // ---------------------------------------------------------------- softmax(q k^T) v (plan_attention.cpp), on own heads
 
 // Values that all layers share; made before the loop over microbatches.
 struct AttentionShared {
-  ValueId visible;  // bool [b, groups, queries, s, s]: key not after query
+  ValueId visible;  // bool [b, groups, queries, s, t]: key not after query
   ValueId scale;    // f32, same shape
   ValueId hidden;   // f32, same shape: minus infinity
 };
@@ -35,12 +48,12 @@ struct HeadCounts {
   std::int64_t queries = 1;
 };
 HeadCounts local_heads(const ModelConfig& model, const PlanDegrees& degrees);
-AttentionShared attention_shared(PlanWriter& writer);
+AttentionShared attention_shared(PlanWriter& writer, const PositionsShared& positions);
 
 struct AttentionSaved {
   ValueId q;              // [b, s, groups, queries, d]
   ValueId k, v;           // [b, s, groups, d]
-  ValueId probabilities;  // f32 [b, groups, queries, s, s]
+  ValueId probabilities;  // f32 [b, groups, queries, s, t]
   ValueId weights;        // the same in the compute dtype
   ValueId context;        // [b, s, heads * d]
 };
@@ -62,6 +75,7 @@ struct LayerSaved {
   ValueId result;     // sequence shard
 };
 struct LayerShared {
+  PositionsShared positions;
   AttentionShared attention;
   ValueId cos, sin, minus_sin;  // llama: [s, d/2]
 };
@@ -94,8 +108,10 @@ struct EmbeddingSaved {
   ValueId here;    // bool [b, s, h]; invalid: all rows are here
   ValueId result;  // sequence shard
 };
-EmbeddingSaved embedding_forward(PlanWriter& writer, const VocabShared& shared, ValueId tokens);
-void embedding_backward(PlanWriter& writer, const EmbeddingSaved& saved, ValueId gradient);
+EmbeddingSaved embedding_forward(PlanWriter& writer, const VocabShared& shared, const PositionsShared& positions,
+                                 ValueId tokens);
+void embedding_backward(PlanWriter& writer, const PositionsShared& positions, const EmbeddingSaved& saved,
+                        ValueId gradient);
 
 // Head and cross entropy, forward and backward at once: nothing lies in between. `x` is the sequence shard after the
 // last norm. `loss` is the sum of mask * cross entropy over the microbatch, `gradient` the cotangent of x of that sum.

@@ -29,7 +29,7 @@ void append_run(std::vector<PlanRun>& runs, const PlanRun& run) {
 std::vector<PlanBucket> plan_buckets(const ParameterTable& table, const PlanDegrees& degrees) {
   const bool sharded = degrees.distributed_optimizer;
   const std::int64_t start_at = sharded ? parameter_alignment : 1;
-  const std::int64_t end_at = sharded ? std::lcm(degrees.dp, bucket_alignment) : 1;
+  const std::int64_t end_at = sharded ? std::lcm(degrees.data_size(), bucket_alignment) : 1;
   std::vector<PlanBucket> buckets;
   PlanBucket open;
   std::int64_t end = 0;

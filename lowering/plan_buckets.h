@@ -25,7 +25,7 @@ struct PlanBucket {
 };
 
 // Parameters in reverse order; a bucket is closed once it holds `bucket_size` elements. With the distributed optimizer
-// each parameter starts at a multiple of 64 elements and the end is padded to a multiple of lcm(dp, 128), so that it
+// each parameter starts at a multiple of 64 elements and the end is padded to a multiple of lcm(ranks, 128), so that it
 // can be cut evenly over data parallel ranks.
 std::vector<PlanBucket> plan_buckets(const ParameterTable& table, const PlanDegrees& degrees);
 

@@ -37,7 +37,9 @@ void require_one(const char* name, std::int64_t degree) {
 void check_supported(const ParallelConfig& parallel) {
   require_one("pipeline_model_parallel_size", parallel.pipeline_model_parallel_size);
   require_one("virtual_pipeline_model_parallel_size", parallel.virtual_pipeline_model_parallel_size);
-  require_one("context_parallel_size", parallel.context_parallel_size);
+  require(parallel.context_parallel_size <= 1 || parallel.cp_comm_type == "all_gather", "SP0033",
+          "`cp_comm_type` " + parallel.cp_comm_type + " is not supported yet", "all_gather", parallel.cp_comm_type,
+          "set `cp_comm_type` to all_gather", "cp_comm_type");
   require_one("expert_model_parallel_size", parallel.expert_model_parallel_size);
   const DataParallelSharding sharding = parallel.data_parallel_sharding_strategy;
   require(sharding == DataParallelSharding::no_shard || sharding == DataParallelSharding::optim, "SP0033",
@@ -122,6 +124,21 @@ void check_sizes(const ModelConfig& model, const ParallelConfig& parallel, const
 
 }  // namespace
 
+std::vector<std::string> PlanDegrees::data_axes() const {
+  if (cp > 1) return {"dp", "cp"};
+  return {"dp"};
+}
+
+ir::CoordExpr PlanDegrees::data_coordinate() const {
+  if (cp > 1) return ir::variable_expr("dp", cp) + ir::variable_expr("cp");
+  return ir::variable_expr("dp");
+}
+
+std::vector<ir::Digit> PlanDegrees::data_digits() const {
+  if (cp > 1) return {{"dp", 1, dp}, {"cp", 1, cp}};
+  return {{"dp", 1, dp}};
+}
+
 std::vector<std::string> PlanDegrees::tp_axes() const {
   if (splits_tp()) return {"tpk", "tpr"};
   return {"tp"};
@@ -140,17 +157,34 @@ std::vector<ir::Digit> PlanDegrees::tp_digits() const {
 ir::Mesh PlanDegrees::mesh() const {
   ir::Mesh mesh;
   mesh.name = "mesh";
-  mesh.axes.push_back({"dp", dp, {}});
+  for (const ir::Digit& digit : data_digits()) mesh.axes.push_back({digit.axis, digit.size, {}});
   for (const ir::Digit& digit : tp_digits()) mesh.axes.push_back({digit.axis, digit.size, {}});
   return mesh;
 }
 
 namespace {
 
+// Two chunks for each context parallel rank; then parts of these for tensor parallel ranks.
+void cut_sequence(PlanDegrees& degrees) {
+  if (degrees.cp > 1) {
+    require_divides("SP0032", "the sequence length", degrees.sequence, "twice the context parallel size",
+                    ir::checked_mul(2, degrees.cp), "pad the sequence", "seq_length");
+  }
+  degrees.sequence_own = degrees.sequence / degrees.cp;
+  degrees.sequence_local = degrees.sequence_own;
+  if (!degrees.sequence_parallel) return;
+  require_divides("SP0032",
+                  degrees.cp > 1 ? "the sequence of a context parallel rank" : "the sequence length",
+                  degrees.sequence_own, "the tensor parallel size", degrees.tp,
+                  "pad the sequence, or turn off `sequence_parallel`", "seq_length");
+  degrees.sequence_local = degrees.sequence_own / degrees.tp;
+}
+
 PlanDegrees compute_degrees(const ModelConfig& model, const ParallelConfig& parallel) {
   check_supported(parallel);
   check_positive("world_size", parallel.world_size);
   check_positive("tensor_model_parallel_size", parallel.tensor_model_parallel_size);
+  check_positive("context_parallel_size", parallel.context_parallel_size);
   check_positive("micro_batch_size", parallel.micro_batch_size);
   check_positive("global_batch_size", parallel.global_batch_size);
   check_positive("seq_length", parallel.seq_length);
@@ -158,9 +192,12 @@ PlanDegrees compute_degrees(const ModelConfig& model, const ParallelConfig& para
 
   PlanDegrees degrees;
   degrees.tp = parallel.tensor_model_parallel_size;
-  require_divides("SP0030", "the world size", parallel.world_size, "the tensor parallel size", degrees.tp,
+  degrees.cp = parallel.context_parallel_size;
+  require_divides("SP0030", "the world size", parallel.world_size,
+                  degrees.cp > 1 ? "the tensor times the context parallel size" : "the tensor parallel size",
+                  ir::checked_mul(degrees.tp, degrees.cp),
                   "choose a world size that is a multiple of the model parallel size", "world_size");
-  degrees.dp = parallel.world_size / degrees.tp;
+  degrees.dp = parallel.world_size / (degrees.tp * degrees.cp);
   check_model(model, degrees.tp);
   degrees.kv_shards = std::min(degrees.tp, model.num_kv_heads);
   degrees.kv_replicas = degrees.tp / degrees.kv_shards;
@@ -176,12 +213,7 @@ PlanDegrees compute_degrees(const ModelConfig& model, const ParallelConfig& para
                   "choose a global batch size that is a multiple of " + to_string(samples), "global_batch_size");
   degrees.microbatches = parallel.global_batch_size / samples;
   degrees.sequence = parallel.seq_length;
-  degrees.sequence_local = degrees.sequence;
-  if (degrees.sequence_parallel) {
-    require_divides("SP0032", "the sequence length", degrees.sequence, "the tensor parallel size", degrees.tp,
-                    "pad the sequence, or turn off `sequence_parallel`", "seq_length");
-    degrees.sequence_local = degrees.sequence / degrees.tp;
-  }
+  cut_sequence(degrees);
   // As in Megatron-LM, also for rotary positions: the model was not made for more.
   require(degrees.sequence <= model.max_positions, "SP0032", "the sequence is longer than the model has positions",
           "at most " + to_string(model.max_positions), to_string(degrees.sequence),
@@ -194,7 +226,7 @@ PlanDegrees compute_degrees(const ModelConfig& model, const ParallelConfig& para
   // Megatron-LM's default: at least 40 M elements, and enough of them that each rank's share stays large.
   degrees.bucket_size = parallel.bucket_size;
   if (degrees.bucket_size <= 0 || degrees.bucket_size == default_bucket_size) {
-    degrees.bucket_size = std::max(default_bucket_size, ir::checked_mul(1000000, degrees.dp));
+    degrees.bucket_size = std::max(default_bucket_size, ir::checked_mul(1000000, degrees.data_size()));
   }
   check_sizes(model, parallel, degrees);
   degrees.compute = compute_type(parallel.precision);

@@ -120,7 +120,8 @@ ValueId mlp_backward(PlanWriter& writer, const BlockParameters& block, const Lay
 
 LayerShared gpt2_shared(PlanWriter& writer) {
   LayerShared shared;
-  shared.attention = attention_shared(writer);
+  shared.positions = positions_shared(writer);
+  shared.attention = attention_shared(writer, shared.positions);
   return shared;
 }
 

@@ -109,16 +109,19 @@ ValueId mlp_backward(PlanWriter& writer, const BlockParameters& block, const Lay
 
 LayerShared llama_shared(PlanWriter& writer) {
   LayerShared shared;
-  shared.attention = attention_shared(writer);
+  shared.positions = positions_shared(writer);
+  shared.attention = attention_shared(writer, shared.positions);
   writer.at("model.rotary_emb", "shared values", "rope");
   const std::vector<ir::Rational> frequencies = rope_inverse_frequencies(writer.model());
   const auto half = static_cast<std::int64_t>(frequencies.size());
-  const Shape angles{writer.degrees().sequence, half};
+  const Shape angles{writer.degrees().sequence_own, half};
   ir::Builder& builder = writer.builder();
   const ValueId table =
       builder.typed(OpCode::table, {DType::f32, {half}}, {{"values", frequencies}}, "rope.frequencies");
   const ValueId position =
-      builder.typed(OpCode::iota, {DType::i64, angles}, {{"dim", std::int64_t{0}}}, "rope.position");
+      shared.positions.own.valid()
+          ? writer.broadcast(shared.positions.own, angles, {0}, "position")
+          : builder.typed(OpCode::iota, {DType::i64, angles}, {{"dim", std::int64_t{0}}}, "rope.position");
   const ValueId angle = writer.mul(
       {writer.cast(position, DType::f32, "position_f32"), writer.broadcast(table, angles, {1}, "frequencies_b")},
       "angle");

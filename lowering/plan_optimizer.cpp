@@ -36,8 +36,8 @@ class OptimizerWriter {
  private:
   void loss(const OptimizerInputs& inputs, OptimizerOutputs& outputs) {
     writer_.at("loss", "reduction", "loss");
-    const ValueId sum = writer_.all_reduce(inputs.loss_sum, {"dp"}, "sum", "total");
-    const ValueId tokens = writer_.all_reduce(inputs.tokens, {"dp"}, "sum", "tokens");
+    const ValueId sum = writer_.all_reduce(inputs.loss_sum, degrees_.data_axes(), "sum", "total");
+    const ValueId tokens = writer_.all_reduce(inputs.tokens, degrees_.data_axes(), "sum", "tokens");
     outputs.loss = writer_.op(OpCode::div, {sum, tokens}, "mean");
     ValueId divisor = tokens;
     if (degrees_.loss_scale != 1) {
@@ -73,8 +73,9 @@ class OptimizerWriter {
   void reduce(const PlanBucket& bucket, const Values& gradients) {
     writer_.at(bucket.name, "gradient reduction", bucket.name);
     const ValueId packed = pack(bucket, gradients);
-    const ValueId sum = degrees_.distributed_optimizer ? writer_.reduce_scatter(packed, {"dp"}, 0, "grad_sum")
-                                                       : writer_.all_reduce(packed, {"dp"}, "sum", "grad_sum");
+    const std::vector<std::string> axes = degrees_.data_axes();
+    const ValueId sum = degrees_.distributed_optimizer ? writer_.reduce_scatter(packed, axes, 0, "grad_sum")
+                                                       : writer_.all_reduce(packed, axes, "sum", "grad_sum");
     const ValueId mean = writer_.mul({sum, writer_.spread(per_token_, writer_.shape(sum))}, "grad");
     bucket_gradients_.push_back(mean);
     squares_.push_back(square_sum(bucket, mean));
@@ -140,16 +141,19 @@ class OptimizerWriter {
   }
 
   ValueId own_shard(ValueId whole, std::int64_t size, const std::string& name) {
-    if (!degrees_.distributed_optimizer || degrees_.dp == 1) return whole;
-    const std::int64_t share = size / degrees_.dp;
-    return writer_.slice(whole, 0, ir::variable_expr("dp", share), share, name);
+    if (!degrees_.distributed_optimizer || degrees_.data_size() == 1) return whole;
+    const std::int64_t share = size / degrees_.data_size();
+    return writer_.slice(whole, 0, share * degrees_.data_coordinate(), share, name);
   }
 
   void norm_and_clip(OptimizerOutputs& outputs) {
     writer_.at("optimizer", "gradient norm", "grad_norm");
     const ValueId own = squares_.size() == 1 ? squares_.front() : writer_.add(squares_, "own_square_sum");
     std::vector<std::string> axes = degrees_.tp_axes();
-    if (degrees_.distributed_optimizer) axes.insert(axes.begin(), "dp");
+    if (degrees_.distributed_optimizer) {
+      const std::vector<std::string> data = degrees_.data_axes();
+      axes.insert(axes.begin(), data.begin(), data.end());
+    }
     outputs.grad_norm = writer_.op(OpCode::sqrt, {writer_.all_reduce(own, axes, "sum", "square_sum")}, "norm");
     if (training_.clip_grad.is_zero()) return;
     const auto number = [&](Rational value) { return writer_.constant(value, DType::f32, {}); };
@@ -207,7 +211,7 @@ class OptimizerWriter {
       tensor.next_param = writer_.sub(tensor.next_param, change, "next_decayed");
     }
     const ValueId own = writer_.cast(tensor.next_param, degrees_.compute, "weights_own");
-    const ValueId whole = writer_.all_gather(own, {"dp"}, 0, "weights");
+    const ValueId whole = writer_.all_gather(own, degrees_.data_axes(), 0, "weights");
     for (const PlanBucketMember& member : bucket.members) {
       outputs.weights[member.parameter] = unpack(whole, bucket, member, ".next");
     }
@@ -260,10 +264,12 @@ std::vector<OptimizerTensor> optimizer_tensors(const std::vector<PlanBucket>& bu
     for (const PlanBucket& bucket : buckets) {
       OptimizerTensor tensor;
       tensor.name = bucket.name;
-      tensor.shape = {bucket.size / degrees.dp};
+      const std::int64_t share = bucket.size / degrees.data_size();
+      tensor.shape = {share};
       tensor.binding.buffer = bucket.name;
       ir::DimLayout layout;
-      layout.digits = {{"dp", 1, degrees.dp}, {"", 1, bucket.size / degrees.dp}};
+      layout.digits = degrees.data_digits();
+      layout.digits.push_back({"", 1, share});
       tensor.binding.placement.dims.push_back(std::move(layout));
       tensors.push_back(std::move(tensor));
     }

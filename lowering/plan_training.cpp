@@ -109,11 +109,16 @@ class Planner {
     ir::DimLayout samples;
     samples.digits = {{"", 1, degrees_.microbatches}, {"dp", 1, degrees_.dp}, {"", 1, degrees_.micro_batch}};
     ir::DimLayout positions;
-    positions.digits = {{"", 1, degrees_.sequence}};
+    if (degrees_.cp > 1) {
+      positions.digits = {{"cp", 1, degrees_.cp}, {"", 1, 2}, {"", 1, degrees_.chunk()}};
+      positions.permutation = ir::Permutation::zigzag;
+    } else {
+      positions.digits = {{"", 1, degrees_.sequence}};
+    }
     ir::PlanInput input;
     input.binding.of = name;
     input.binding.placement.dims = {std::move(samples), std::move(positions)};
-    const Shape shape{degrees_.microbatches * degrees_.micro_batch, degrees_.sequence};
+    const Shape shape{degrees_.microbatches * degrees_.micro_batch, degrees_.sequence_own};
     input.value = writer_.builder().input(name, {dtype, shape});
     stage_.inputs.push_back(input);
     return input.value;
@@ -190,7 +195,7 @@ class Planner {
     Microbatch sums;
     sums.tokens = writer_.reduce_sum(mask, {0, 1}, "token_count");
 
-    const EmbeddingSaved embedding = embedding_forward(writer_, vocab, tokens);
+    const EmbeddingSaved embedding = embedding_forward(writer_, vocab, shared.positions, tokens);
     std::vector<LayerSaved> layers;
     ValueId x = embedding.result;
     for (std::int64_t layer = 0; layer < model_.num_layers; ++layer) {
@@ -212,7 +217,7 @@ class Planner {
       gradient = is_llama() ? llama_layer_backward(writer_, shared, layer, saved, gradient)
                             : gpt2_layer_backward(writer_, shared, layer, saved, gradient);
     }
-    embedding_backward(writer_, embedding, gradient);
+    embedding_backward(writer_, shared.positions, embedding, gradient);
     return sums;
   }
 
@@ -297,6 +302,7 @@ ir::Plan plan_training(const ModelConfig& model, const TrainingConfig& training,
   plan.buffers = planner.buffers();
   plan.checkpoint = checkpoint(plan.stages.front(), weights);
   plan.notes.push_back("planner: tp " + std::to_string(degrees.tp) + ", dp " + std::to_string(degrees.dp) +
+                       (degrees.cp > 1 ? ", cp " + std::to_string(degrees.cp) : "") +
                        (degrees.sequence_parallel ? ", sequence parallel" : "") +
                        (degrees.distributed_optimizer ? ", distributed optimizer" : "") + ", " +
                        std::to_string(degrees.microbatches) + " microbatches");

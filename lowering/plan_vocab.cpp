@@ -82,9 +82,9 @@ VocabShared vocab_shared(PlanWriter& writer) {
   writer.at("vocabulary", "shared values", "vocab");
   const PlanDegrees& degrees = writer.degrees();
   VocabShared shared;
-  if (is_cut(writer)) shared.first_row = first_row(writer, {degrees.micro_batch, degrees.sequence});
+  if (is_cut(writer)) shared.first_row = first_row(writer, {degrees.micro_batch, degrees.sequence_own});
   if (degrees.padded_vocab == writer.model().vocab_size) return shared;
-  const Shape logits{degrees.micro_batch, degrees.sequence, degrees.local_vocab()};
+  const Shape logits{degrees.micro_batch, degrees.sequence_own, degrees.local_vocab()};
   ir::Builder& builder = writer.builder();
   ValueId column = builder.typed(OpCode::iota, {DType::i32, logits}, {{"dim", std::int64_t{2}}}, "vocab.local_column");
   if (is_cut(writer)) {
@@ -96,7 +96,8 @@ VocabShared vocab_shared(PlanWriter& writer) {
   return shared;
 }
 
-EmbeddingSaved embedding_forward(PlanWriter& writer, const VocabShared& shared, ValueId tokens) {
+EmbeddingSaved embedding_forward(PlanWriter& writer, const VocabShared& shared, const PositionsShared& positions,
+                                 ValueId tokens) {
   const PlanDegrees& degrees = writer.degrees();
   const ParameterTable& table = writer.table();
   writer.at("embedding", "forward", "embed");
@@ -110,13 +111,14 @@ EmbeddingSaved embedding_forward(PlanWriter& writer, const VocabShared& shared, 
     saved.result = writer.reduce_to_sequence(rows, "words");
     return saved;
   }
-  ValueId positions = writer.weight(table.positions);
-  if (degrees.sequence != writer.model().max_positions) {
-    positions = writer.slice(positions, 0, ir::constant_expr(0), degrees.sequence, "positions");
+  ValueId places = writer.weight(table.positions);
+  if (positions.own.valid()) {
+    places = writer.op(OpCode::take, {places, positions.own}, {{"dim", std::int64_t{0}}}, "positions");
+  } else if (degrees.sequence != writer.model().max_positions) {
+    places = writer.slice(places, 0, ir::constant_expr(0), degrees.sequence, "positions");
   }
   const ValueId words = writer.tp_all_reduce(rows, "sum", "words");
-  saved.result =
-      writer.add({words, writer.broadcast(positions, writer.shape(words), {1, 2}, "positions_b")}, "embedded");
+  saved.result = writer.add({words, writer.broadcast(places, writer.shape(words), {1, 2}, "positions_b")}, "embedded");
   if (degrees.sequence_parallel) {
     const ir::CoordExpr start = degrees.sequence_local * degrees.tp_coordinate();
     saved.result = writer.slice(saved.result, 1, start, degrees.sequence_local, "embedded_shard");
@@ -124,20 +126,24 @@ EmbeddingSaved embedding_forward(PlanWriter& writer, const VocabShared& shared, 
   return saved;
 }
 
-void embedding_backward(PlanWriter& writer, const EmbeddingSaved& saved, ValueId gradient) {
+void embedding_backward(PlanWriter& writer, const PositionsShared& positions, const EmbeddingSaved& saved,
+                        ValueId gradient) {
   const ParameterTable& table = writer.table();
   writer.at("embedding", "backward", "embed");
   const ValueId whole = writer.cast(writer.gather_sequence(gradient, "d_whole"), DType::f32, "d_whole_f32");
   if (table.positions != no_parameter) {
-    ValueId positions = writer.reduce_sum(whole, {0}, "d_positions");
+    ValueId places = writer.reduce_sum(whole, {0}, "d_positions");
     const std::int64_t missing = writer.model().max_positions - writer.degrees().sequence;
-    if (missing > 0) {
-      positions =
-          writer.op(OpCode::pad, {positions},
+    if (positions.own.valid()) {
+      places = writer.op(OpCode::scatter_add, {places, positions.own},
+                         {{"dim", std::int64_t{0}}, {"size", writer.model().max_positions}}, "d_positions_own");
+    } else if (missing > 0) {
+      places =
+          writer.op(OpCode::pad, {places},
                     {{"dim", std::int64_t{0}}, {"low", std::int64_t{0}}, {"high", missing}, {"value", ir::Rational(0)}},
                     "d_positions_padded");
     }
-    writer.accumulate(table.positions, positions);
+    writer.accumulate(table.positions, places);
   }
   const ValueId rows = only_here(writer, saved.here, whole, "d_rows");
   writer.accumulate(table.embedding,

@@ -208,6 +208,16 @@ std::optional<std::pair<TermId, TermId>> Folder::split_folded(TermId term) {
   return std::pair(pool_.poly(std::move(folded)), pool_.poly(std::move(open)));
 }
 
+// Minus infinity with whatever else is added: it matches nothing, and nothing is left of it once it is exponentiated.
+bool Folder::is_masked(TermId term) const {
+  const std::vector<Monomial> monomials = pool_.monomials_of(term);
+  return std::any_of(monomials.begin(), monomials.end(), [&](const Monomial& m) {
+    if (m.factors.size() != 1 || m.factors[0].power != 1 || ir::sign(m.coefficient) < 0) return false;
+    const TermNode& n = pool_.node(m.factors[0].term);
+    return n.kind == TermKind::apply && n.function == Function::negative_infinity;
+  });
+}
+
 std::vector<TensorId> Folder::atoms_in(TermId term) const {
   std::set<TensorId> found;
   std::set<TermId> seen;
@@ -227,11 +237,23 @@ std::vector<TensorId> Folder::atoms_in(TermId term) const {
 std::optional<TermId> Folder::match_core(TermId core, const std::vector<TermId>& guards) {
   const TermNode& n = pool_.node(core);
   if (n.kind == TermKind::access || n.kind == TermKind::range || n.kind == TermKind::index_value) return std::nullopt;
-  const std::vector<std::size_t> candidates = atoms_.variants_with_skeleton(n.skeleton);
+  if (const auto found = match_by(core, core, guards)) return found;
+  // A maximum over a part of the range, another over the rest: either shows what both are parts of.
+  if (n.kind == TermKind::apply && n.function == Function::max && !guards.empty()) {
+    for (TermId argument : std::vector<TermId>(n.arguments))
+      if (pool_.node(argument).kind == TermKind::reduce)
+        if (const auto found = match_by(core, argument, guards)) return found;
+  }
+  return match_numbered(core, guards);
+}
+
+// `shown` is the term, or a part of it from which its place shows.
+std::optional<TermId> Folder::match_by(TermId core, TermId shown, const std::vector<TermId>& guards) {
+  const std::vector<std::size_t> candidates = atoms_.variants_with_skeleton(pool_.node(shown).skeleton);
   for (std::size_t c = 0; c < candidates.size() && c < kMaxCandidates; ++c) {
     const Variant variant = atoms_.variant(candidates[c]);
     std::optional<TermId> result;
-    propose_instances(pool_, variant, core, guards, kMaxTries,
+    propose_instances(pool_, variant, shown, guards, kMaxTries,
                       [&](const std::vector<IndexId>& indices) {
                         result = atoms_.accept(core, candidates[c], indices, guards);
                         return result.has_value();
@@ -435,7 +457,7 @@ std::optional<TermId> Folder::fold_by_cases(TermId term, const std::vector<TermI
       inner.push_back(piece.guard);
       TermId folded = fold_under(pool_.assume(piece.terms[0], inner, TermPool::Detail::parts), inner);
       if (!is_folded(folded) && pool_.node(folded).height == 0 && guards.size() < 3) folded = fold_by_cases(folded, inner).value_or(folded);
-      if (!is_folded(folded)) {
+      if (!is_folded(folded) && !is_masked(folded)) {
         if (may_fail == 0) {
           enough = false;
           break;

@@ -64,6 +64,13 @@ class Folder {
   std::optional<TermId> fold_by_cases(TermId term, const std::vector<TermId>& guards);
   std::optional<TermId> match(TermId term, const std::vector<TermId>& guards);
   std::optional<TermId> match_core(TermId core, const std::vector<TermId>& guards);
+  std::optional<TermId> match_by(TermId core, TermId shown, const std::vector<TermId>& guards);
+  struct Numbered {
+    std::vector<Factor> others;
+    IndexId number;
+  };
+  std::optional<Numbered> numbered(TermId term);
+  std::optional<TermId> match_numbered(TermId core, const std::vector<TermId>& guards);
   TermId rebuild(const Content& content, TermId core);
   bool accesses_in_range(TermId term) const;
   void add_variants(TensorId tensor);
@@ -76,6 +83,7 @@ class Folder {
   bool may_cancel(TermId term);
   std::optional<TermId> fold_spread(TermId term);
   std::optional<TermId> unfold_elementwise(TermId term, bool sums);
+  bool is_masked(TermId term) const;
   bool exclude(const Monomial& x, const Monomial& y) const;
   std::vector<bool> meeting(const std::vector<Monomial>& monomials);
   bool disjoint(const std::vector<Monomial>& monomials);

@@ -52,8 +52,8 @@ struct Equation {
 
 class Matcher {
  public:
-  Matcher(TermPool& pool, std::vector<Equation>& equations, std::vector<Equation>& guard_equations, Odometer& odometer, bool rename)
-      : pool_(pool), equations_(equations), guard_equations_(guard_equations), odometer_(odometer), rename_(rename) {}
+  Matcher(TermPool& pool, std::vector<Equation>& equations, std::vector<Equation>& guard_equations, Odometer& odometer, bool rename, bool parts)
+      : pool_(pool), equations_(equations), guard_equations_(guard_equations), odometer_(odometer), rename_(rename), parts_(parts) {}
 
   bool match(TermId p, TermId t) {
     if (p == t) {
@@ -76,8 +76,12 @@ class Matcher {
         return true;
       case TermKind::apply: return match_apply(a, b);
       case TermKind::reduce:
-        // A sum over a part of a range is the commonest near miss.
-        return a.reduction == b.reduction && extents(a.bound) == extents(b.bound) && match(a.body, rename_ ? renamed(a, b) : b.body);
+        if (a.reduction != b.reduction) return false;
+        if (extents(a.bound) == extents(b.bound)) return match(a.body, rename_ ? renamed(a, b) : b.body);
+        // A sum over a part of a range is the commonest near miss; under guards the rest may be masked.
+        if (!parts_ || a.bound.size() != b.bound.size()) return false;
+        if (const TermId body = widened(a, b); body.valid()) return match(a.body, body);
+        return false;
       case TermKind::range: match_range(a, b); return true;
       case TermKind::index_value:
         equations_.push_back({a.form, mixes_signs(a.form) || mixes_signs(b.form) ? pool_.index_scale(b.form, odometer_.pick(2) == 0 ? 1 : -1) : b.form});
@@ -111,6 +115,54 @@ class Matcher {
     Substitution names(true);
     for (std::size_t i = 0; i < chosen.size(); ++i) names.set(term.bound[i], pool_.index_var(pattern.bound[chosen[i]]));
     return pool_.substitute(term.body, names);
+  }
+
+  // The body of the term's sum over a part of the pattern's range, read over all of it: one variable is shorter, and may
+  // count from another place.
+  TermId widened(const TermNode& pattern, const TermNode& term) {
+    std::vector<std::pair<std::size_t, std::size_t>> ways;  // the variable that is longer, and its part
+    for (std::size_t p = 0; p < pattern.bound.size(); ++p)
+      for (std::size_t q = 0; q < term.bound.size(); ++q) {
+        bool fits = pool_.var(pattern.bound[p]).extent > pool_.var(term.bound[q]).extent;
+        for (std::size_t i = 0, j = 0; fits && i < pattern.bound.size(); ++i) {
+          if (i == p) continue;
+          if (j == q) ++j;
+          fits = pool_.var(pattern.bound[i]).extent == pool_.var(term.bound[j++]).extent;
+        }
+        if (fits) ways.emplace_back(p, q);
+      }
+    if (ways.empty()) return {};
+    const auto [p, q] = ways[odometer_.pick(ways.size())];
+    const std::vector<std::int64_t> starts = offsets(term.body, term.bound[q]);
+    Substitution names;
+    for (std::size_t i = 0, j = 0; i < pattern.bound.size(); ++i) {
+      if (i == p) continue;
+      if (j == q) ++j;
+      names.set(term.bound[j++], pool_.index_var(pattern.bound[i]));
+    }
+    names.set(term.bound[q], pool_.index_scale(pool_.index_var(pattern.bound[p]), 1, -starts[odometer_.pick(starts.size())]));
+    return pool_.substitute(term.body, names);
+  }
+
+  // What is added to the variable in indices, and 0.
+  std::vector<std::int64_t> offsets(TermId term, VarId v) const {
+    std::vector<std::int64_t> found{0};
+    const std::function<void(TermId)> visit = [&](TermId t) {
+      const TermNode& n = pool_.node(t);
+      if (!pool_.contains(n.free, v)) return;
+      for (IndexId e : n.indices)
+        for (const auto& [a, k] : pool_.index(e).terms)
+          if (pool_.atom(a).kind == AtomKind::variable && pool_.atom(a).var == v && pool_.index(e).constant % k == 0)
+            found.push_back(pool_.index(e).constant / k);
+      for (const Monomial& m : n.monomials)
+        for (const Factor& f : m.factors) visit(f.term);
+      for (TermId a : n.arguments) visit(a);
+      if (n.kind == TermKind::reduce) visit(n.body);
+    };
+    visit(term);
+    std::sort(found.begin(), found.end());
+    found.erase(std::unique(found.begin(), found.end()), found.end());
+    return found;
   }
 
   bool pair_up(const Keyed& left, const Keyed& right, const std::function<bool(std::size_t, std::size_t)>& go) {
@@ -214,6 +266,7 @@ class Matcher {
   std::vector<Equation>& guard_equations_;
   Odometer& odometer_;
   bool rename_;
+  bool parts_;  // sums may run over a part of the pattern's range
 };
 
 class Solver {
@@ -453,7 +506,7 @@ bool propose_instances(TermPool& pool, const Variant& variant, TermId term, cons
     do {
       odometer.restart();
       std::vector<Equation> equations, guard_equations;
-      Matcher matcher(pool, equations, guard_equations, odometer, rename);
+      Matcher matcher(pool, equations, guard_equations, odometer, rename, !guards.empty());
       if (!matcher.match(variant.key, term)) continue;
       equations.insert(equations.end(), guard_equations.begin(), guard_equations.end());
       Solver solver(pool, shape, guards, std::move(equations), odometer);

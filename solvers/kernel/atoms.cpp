@@ -77,7 +77,8 @@ std::optional<TermId> AtomTable::accept(TermId term, std::size_t variant_index, 
     TermId context = pool_.one();
     for (TermId g : guards) context = pool_.mul(context, g);
     const auto under_guards = [&](TermId t) { return pool_.assume(pool_.mul(context, t), guards, TermPool::Detail::values); };
-    if (under_guards(instantiated) != under_guards(term)) return std::nullopt;
+    const TermId whole = under_guards(instantiated), part = under_guards(term);
+    if (whole != part && !covers(whole, part, guards)) return std::nullopt;
   }
   for (std::size_t d = 0; d < shape.size(); ++d)
     if (!in_range(indices[d], shape[d], guards)) return std::nullopt;

@@ -55,9 +55,13 @@ class AtomTable {
 
   // The trusted step: the access (times the variant's factor) if it provably equals `term` wherever
   // all `guards` hold: the instantiated pattern is the term, or becomes equal to it when both are multiplied by the
-  // guards (a slice of a piecewise definition).
+  // guards (a slice of a piecewise definition), or covers it there.
   std::optional<TermId> accept(TermId term, std::size_t variant, const std::vector<IndexId>& indices,
                                const std::vector<TermId>& guards);
+
+  // Whether `whole`, a sum or maximum, equals `part` wherever the guards hold: `part` runs over a part of its range, or
+  // several, and what is missing is 0 or minus infinity there (cover.cpp).
+  bool covers(TermId whole, TermId part, const std::vector<TermId>& guards);
 
   // Replaces accesses to atoms for which `select` holds by their definitions, one level. Exact: an access outside
   // the shape can only occur multiplied by a guard that is then 0.
@@ -90,6 +94,10 @@ class AtomTable {
   using Replacement = std::function<TermId(TensorId)>;
   TermId unfold_term(TermId term, const Replacement& replacement, std::unordered_map<std::int32_t, TermId>& memo);
   TermId expansion(TensorId tensor);
+  bool is_masked(TermId term, Reduction op, const std::vector<TermId>& guards);
+  std::optional<std::pair<std::int64_t, std::int64_t>> covered(TermId body, const std::vector<VarId>& vars, VarId v, TermId part,
+                                                               const std::vector<TermId>& guards);
+  bool parts_cover(TermId whole, const std::vector<TermId>& parts, const std::vector<TermId>& guards);
   bool is_anchor(TensorId tensor) const;
 
   TermPool& pool_;
