@@ -4,6 +4,7 @@
 #include <array>
 #include <stdexcept>
 
+#include "ir/group_axis.h"
 #include "ir/infer_type.h"
 #include "ir/op_schema.h"
 #include "ir/validate.h"
@@ -280,8 +281,10 @@ bool ProgramReader::check_variables(const CoordExpr& expr, JsonRef value) {
 
 bool ProgramReader::check_axes(JsonRef value, const std::vector<std::string>& axes) {
   bool good = true;
-  for (const std::string& axis : axes) {
-    if (axes_.has(axis)) continue;
+  for (const std::string& text : axes) {
+    const std::optional<GroupAxis> entry = parse_group_axis(text);  // a type rule says what is wrong with others
+    const std::string& axis = entry ? entry->axis : text;
+    if (!entry || axes_.has(axis)) continue;
     const std::string_view near = nearest(axis, axes_.names());
     findings_.error("SP0101", "unknown-mesh-axis", "no mesh has an axis " + quoted(axis), value->span, {}, quoted(axis),
                     near.empty() ? std::string{} : "write " + quoted(near));

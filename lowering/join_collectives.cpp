@@ -44,8 +44,8 @@ Instruction identity(const ir::Program& program, ValueId result, ValueId value, 
 
 ValueId CollectiveWriter::emit(OpCode op, std::vector<ValueId> inputs, TensorType type, Attributes attributes) {
   const ValueId id{static_cast<std::int32_t>(program_.values.size())};
-  const ir::Value like = program_.value(inputs.empty() ? from_->outputs.front() : inputs.front());
-  program_.values.push_back({like.name + "/joined" + std::to_string(id.index), std::move(type), from_->span, like.written_name()});
+  const ir::Value like = program_.value(result_);
+  program_.values.push_back({like.name + "/" + std::to_string(++parts_), std::move(type), from_->span, like.written_name()});
   Instruction instruction;
   instruction.op = op;
   instruction.inputs = std::move(inputs);
@@ -174,6 +174,7 @@ void CollectiveWriter::write(const Layout::Group& group, std::int64_t inner_size
   group_ = &group;
   inner_size_ = inner_size;
   from_ = sides.front().instruction;
+  result_ = sides.front().result;
   const OpCode op = from_->op;
   for (const Side& side : sides)
     if (!alike(program_, sides.front(), side)) throw Refusal("members of a group start different collectives", side.instruction->span, "the same operation, type and attributes", "others");

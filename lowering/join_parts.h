@@ -101,6 +101,8 @@ class CollectiveWriter {
   ir::Program& program_;
   std::vector<ir::Instruction>& body_;
   const ir::Instruction* from_ = nullptr;  // that new instructions stand for
+  ir::ValueId result_;                     // of it
+  int parts_ = 0;                          // new values, named after the result
   const Layout::Group* group_ = nullptr;
   std::int64_t inner_size_ = 1;
 };

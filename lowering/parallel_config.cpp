@@ -121,6 +121,7 @@ std::optional<ParallelConfig> read_parallel_config(std::shared_ptr<const ir::Sou
   parallel.make_vocab_size_divisible_by = config.positive("make_vocab_size_divisible_by", 128);
   parallel.cp_comm_type = config.choice("cp_comm_type", {"p2p", "all_gather", "a2a", "a2a+p2p"}, "p2p");
   parallel.schedule = config.text("schedule", "");
+  parallel.pipeline_model_parallel_layout = config.text("pipeline_model_parallel_layout", "");
   parallel.recompute_granularity = config.choice("recompute_granularity", {"full", "selective"}, "");
   parallel.recompute_method = config.choice("recompute_method", {"uniform", "block"}, "");
   parallel.recompute_num_layers = config.positive("recompute_num_layers", 1);

@@ -38,6 +38,7 @@ struct ParallelConfig {
   std::int64_t make_vocab_size_divisible_by = 128;
   std::string cp_comm_type = "p2p";   // "p2p", "all_gather", "a2a", "a2a+p2p"
   std::string schedule;               // generator name; empty: the planner's default
+  std::string pipeline_model_parallel_layout;  // Megatron-LM's notation; empty: layers are spread evenly
   std::string recompute_granularity;  // "", "full", "selective"
   std::string recompute_method;       // "", "uniform", "block"
   std::int64_t recompute_num_layers = 1;

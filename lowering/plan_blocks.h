@@ -113,12 +113,17 @@ EmbeddingSaved embedding_forward(PlanWriter& writer, const VocabShared& shared, 
 void embedding_backward(PlanWriter& writer, const PositionsShared& positions, const EmbeddingSaved& saved,
                         ValueId gradient);
 
-// Head and cross entropy, forward and backward at once: nothing lies in between. `x` is the sequence shard after the
-// last norm. `loss` is the sum of mask * cross entropy over the microbatch, `gradient` the cotangent of x of that sum.
-struct LossResult {
+// Head and cross entropy. `x` is the sequence shard after the last norm. `loss` is the sum of mask * cross entropy over the
+// microbatch; the backward returns the cotangent of x of that sum.
+struct HeadSaved {
+  ValueId x;
+  ValueId exp;  // f32 [b, s, v]: of the own columns, exp(logit - greatest)
+  ValueId sum;  // f32 [b, s]: of these, over all columns
+  VocabLookup label;
+  ValueId mask;
   ValueId loss;
-  ValueId gradient;
 };
-LossResult head_and_loss(PlanWriter& writer, const VocabShared& shared, ValueId x, ValueId labels, ValueId mask);
+HeadSaved head_forward(PlanWriter& writer, const VocabShared& shared, ValueId x, ValueId labels, ValueId mask);
+ValueId head_backward(PlanWriter& writer, const HeadSaved& saved);
 
 }  // namespace shardproof::lowering

@@ -26,7 +26,7 @@ void append_run(std::vector<PlanRun>& runs, const PlanRun& run) {
 
 }  // namespace
 
-std::vector<PlanBucket> plan_buckets(const ParameterTable& table, const PlanDegrees& degrees) {
+std::vector<PlanBucket> plan_buckets(const ParameterTable& table, const PlanDegrees& degrees, const std::string& prefix) {
   const bool sharded = degrees.distributed_optimizer;
   const std::int64_t start_at = sharded ? parameter_alignment : 1;
   const std::int64_t end_at = sharded ? std::lcm(degrees.data_size(), bucket_alignment) : 1;
@@ -34,14 +34,19 @@ std::vector<PlanBucket> plan_buckets(const ParameterTable& table, const PlanDegr
   PlanBucket open;
   std::int64_t end = 0;
   const auto close = [&] {
-    open.name = "bucket" + std::to_string(buckets.size());
+    open.name = prefix + "bucket" + std::to_string(buckets.size());
     open.size = round_up(end, end_at);
     buckets.push_back(std::move(open));
     open = PlanBucket{};
     end = 0;
   };
   for (std::size_t i = table.all.size(); i-- > 0;) {
-    const std::int64_t size = ir::element_count(table.all[i].shape);
+    const PlanParameter& parameter = table.all[i];
+    if (!open.members.empty() && (open.chunk != parameter.chunk || open.replicas != parameter.replicas)) close();
+    open.chunk = parameter.chunk;
+    open.replicas = parameter.replicas;
+    open.is_first_replica = parameter.is_first_replica;
+    const std::int64_t size = ir::element_count(parameter.shape);
     const std::int64_t start = round_up(end, start_at);
     open.members.push_back({i, start, size});
     end = ir::checked_add(start, size);

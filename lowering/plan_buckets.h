@@ -22,12 +22,16 @@ struct PlanBucket {
   std::string name;
   std::vector<PlanBucketMember> members;  // by offset
   std::int64_t size = 0;                  // with padding
+  std::string replicas;                   // of its parameters
+  bool is_first_replica = true;
+  std::size_t chunk = 0;                  // of the rank's chunks
 };
 
-// Parameters in reverse order; a bucket is closed once it holds `bucket_size` elements. With the distributed optimizer
+// Parameters in reverse order; a bucket is closed once it holds `bucket_size` elements, or before a parameter that is of another
+// chunk of the model or has copies elsewhere. With the distributed optimizer
 // each parameter starts at a multiple of 64 elements and the end is padded to a multiple of lcm(ranks, 128), so that it
 // can be cut evenly over data parallel ranks.
-std::vector<PlanBucket> plan_buckets(const ParameterTable& table, const PlanDegrees& degrees);
+std::vector<PlanBucket> plan_buckets(const ParameterTable& table, const PlanDegrees& degrees, const std::string& prefix);
 
 ir::FlatBuffer flat_buffer(const PlanBucket& bucket, const ParameterTable& table);
 

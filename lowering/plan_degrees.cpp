@@ -35,20 +35,18 @@ void require_one(const char* name, std::int64_t degree) {
 }
 
 void check_supported(const ParallelConfig& parallel) {
-  require_one("pipeline_model_parallel_size", parallel.pipeline_model_parallel_size);
-  require_one("virtual_pipeline_model_parallel_size", parallel.virtual_pipeline_model_parallel_size);
   require(parallel.context_parallel_size <= 1 || parallel.cp_comm_type == "all_gather", "SP0033",
           "`cp_comm_type` " + parallel.cp_comm_type + " is not supported yet", "all_gather", parallel.cp_comm_type,
           "set `cp_comm_type` to all_gather", "cp_comm_type");
   require_one("expert_model_parallel_size", parallel.expert_model_parallel_size);
   const DataParallelSharding sharding = parallel.data_parallel_sharding_strategy;
-  require(sharding == DataParallelSharding::no_shard || sharding == DataParallelSharding::optim, "SP0033",
+  require(sharding != DataParallelSharding::optim_grads_params, "SP0033",
           "`data_parallel_sharding_strategy` " + std::string(sharding_name(sharding)) + " is not supported yet",
-          "no_shard or optim", std::string(sharding_name(sharding)), "set `use_distributed_optimizer` instead",
+          "no_shard, optim or optim_grads", std::string(sharding_name(sharding)), "choose optim_grads",
           "data_parallel_sharding_strategy");
-  require(parallel.recompute_granularity.empty(), "SP0033", "activation recomputation is not supported yet",
-          "no `recompute_granularity`", parallel.recompute_granularity, "remove `recompute_granularity`",
-          "recompute_granularity");
+  require(parallel.recompute_granularity != "selective" || parallel.recompute_method.empty(), "SP0033",
+          "selective recomputation has no method", "no `recompute_method`", parallel.recompute_method,
+          "remove `recompute_method`, or set `recompute_granularity` to full", "recompute_method");
 }
 
 void check_positive(const char* name, std::int64_t value) {
@@ -157,6 +155,7 @@ std::vector<ir::Digit> PlanDegrees::tp_digits() const {
 ir::Mesh PlanDegrees::mesh() const {
   ir::Mesh mesh;
   mesh.name = "mesh";
+  if (pp > 1) mesh.axes.push_back({"pp", pp, {}});
   for (const ir::Digit& digit : data_digits()) mesh.axes.push_back({digit.axis, digit.size, {}});
   for (const ir::Digit& digit : tp_digits()) mesh.axes.push_back({digit.axis, digit.size, {}});
   return mesh;
@@ -193,11 +192,14 @@ PlanDegrees compute_degrees(const ModelConfig& model, const ParallelConfig& para
   PlanDegrees degrees;
   degrees.tp = parallel.tensor_model_parallel_size;
   degrees.cp = parallel.context_parallel_size;
-  require_divides("SP0030", "the world size", parallel.world_size,
-                  degrees.cp > 1 ? "the tensor times the context parallel size" : "the tensor parallel size",
-                  ir::checked_mul(degrees.tp, degrees.cp),
+  degrees.pp = parallel.pipeline_model_parallel_size;
+  std::string model_parallel = "the tensor";
+  if (degrees.pp > 1) model_parallel += " times the pipeline";
+  if (degrees.cp > 1) model_parallel += " times the context";
+  const std::int64_t ranks = ir::checked_mul(ir::checked_mul(degrees.tp, degrees.cp), degrees.pp);
+  require_divides("SP0030", "the world size", parallel.world_size, model_parallel + " parallel size", ranks,
                   "choose a world size that is a multiple of the model parallel size", "world_size");
-  degrees.dp = parallel.world_size / (degrees.tp * degrees.cp);
+  degrees.dp = parallel.world_size / ranks;
   check_model(model, degrees.tp);
   degrees.kv_shards = std::min(degrees.tp, model.num_kv_heads);
   degrees.kv_replicas = degrees.tp / degrees.kv_shards;
@@ -205,7 +207,8 @@ PlanDegrees compute_degrees(const ModelConfig& model, const ParallelConfig& para
   // Megatron-LM turns sequence parallelism off without tensor parallelism: there is nothing to cut the sequence over.
   degrees.sequence_parallel = parallel.sequence_parallel && degrees.tp > 1;
   degrees.distributed_optimizer =
-      parallel.use_distributed_optimizer || parallel.data_parallel_sharding_strategy == DataParallelSharding::optim;
+      parallel.use_distributed_optimizer || parallel.data_parallel_sharding_strategy != DataParallelSharding::no_shard;
+  degrees.sharded_gradients = parallel.data_parallel_sharding_strategy == DataParallelSharding::optim_grads;
   degrees.micro_batch = parallel.micro_batch_size;
   const std::int64_t samples = ir::checked_mul(degrees.micro_batch, degrees.dp);
   require_divides("SP0032", "the global batch size", parallel.global_batch_size,

@@ -20,13 +20,15 @@ namespace shardproof::lowering {
 // Context parallelism cuts each sample's positions in 2*cp chunks; rank r has chunks r and 2*cp-1-r ("zigzag"), so that
 // all have as much to do under a causal mask.
 struct PlanDegrees {
+  std::int64_t pp = 1;
   std::int64_t dp = 1;
   std::int64_t cp = 1;
   std::int64_t tp = 1;
   std::int64_t kv_shards = 1;    // ranks with distinct kv heads; == tp without replication
   std::int64_t kv_replicas = 1;  // tp / kv_shards
   bool sequence_parallel = false;
-  bool distributed_optimizer = false;
+  bool distributed_optimizer = false;  // optimizer state is cut over data parallel ranks (ZeRO-1)
+  bool sharded_gradients = false;      // gradients, too: reduced and scattered after each microbatch (ZeRO-2)
   std::int64_t microbatches = 1;
   std::int64_t micro_batch = 1;
   std::int64_t sequence = 1;        // whole

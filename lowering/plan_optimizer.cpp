@@ -6,6 +6,8 @@
 #include <map>
 #include <utility>
 
+#include "lowering/plan_gradients.h"
+
 namespace shardproof::lowering {
 
 namespace {
@@ -21,8 +23,10 @@ class OptimizerWriter {
   OptimizerOutputs write(const OptimizerInputs& inputs, std::vector<OptimizerTensor>& tensors) {
     OptimizerOutputs outputs;
     loss(inputs, outputs);
-    const Values complete = complete_gradients(inputs.gradients);
-    for (const PlanBucket& bucket : buckets_) reduce(bucket, complete);
+    for (std::size_t i = 0; i < buckets_.size(); ++i) {
+      ValueId sum = inputs.sums.empty() ? reduce_bucket(writer_, buckets_[i], inputs.gradients) : inputs.sums[i];
+      average(buckets_[i], sum);
+    }
     norm_and_clip(outputs);
     update_from(inputs, outputs);
     if (degrees_.distributed_optimizer) {
@@ -34,11 +38,19 @@ class OptimizerWriter {
   }
 
  private:
+  // The last stage has the loss; all stages need the number of tokens.
   void loss(const OptimizerInputs& inputs, OptimizerOutputs& outputs) {
     writer_.at("loss", "reduction", "loss");
-    const ValueId sum = writer_.all_reduce(inputs.loss_sum, degrees_.data_axes(), "sum", "total");
-    const ValueId tokens = writer_.all_reduce(inputs.tokens, degrees_.data_axes(), "sum", "tokens");
-    outputs.loss = writer_.op(OpCode::div, {sum, tokens}, "mean");
+    std::vector<std::string> axes = degrees_.data_axes();
+    ValueId own_tokens = inputs.tokens;
+    if (!own_tokens.valid()) own_tokens = writer_.constant(0, DType::f32, {});
+    if (degrees_.pp > 1) axes.insert(axes.begin(), "pp");
+    const ValueId tokens = writer_.all_reduce(own_tokens, axes, "sum", "tokens");
+    if (inputs.loss_sum.valid()) {
+      axes = degrees_.data_axes();
+      if (!inputs.loss_ranks.empty()) axes.insert(axes.begin(), inputs.loss_ranks);
+      outputs.loss = writer_.op(OpCode::div, {writer_.all_reduce(inputs.loss_sum, axes, "sum", "total"), tokens}, "mean");
+    }
     ValueId divisor = tokens;
     if (degrees_.loss_scale != 1) {
       divisor = writer_.mul({tokens, writer_.constant(degrees_.loss_scale, DType::f32, {})}, "scaled_tokens");
@@ -46,56 +58,13 @@ class OptimizerWriter {
     per_token_ = writer_.op(OpCode::reciprocal, {divisor}, "per_token");
   }
 
-  // Sums over tensor parallel ranks that backward left open.
-  Values complete_gradients(const Values& gradients) {
-    Values complete = gradients;
-    for (std::size_t i = 0; i < gradients.size(); ++i) {
-      const PlanParameter& parameter = writer_.table().all[i];
-      writer_.at(parameter.name, "gradient reduction", parameter.name);
-      if (degrees_.sequence_parallel && parameter.on_sequence_shard) {
-        complete[i] = writer_.tp_all_reduce(gradients[i], "sum", "grad_whole");
-      } else if (parameter.copies == ParameterCopies::kv_tail) {
-        complete[i] = sum_replicated_tail(parameter, gradients[i]);
-      }
-    }
-    return complete;
-  }
-
-  // Each replica of a kv head saw its own query heads only.
-  ValueId sum_replicated_tail(const PlanParameter& parameter, ValueId gradient) {
-    const std::int64_t own = parameter.shape.front() - parameter.tail_rows;
-    const ValueId head = writer_.slice(gradient, 0, ir::constant_expr(0), own, "grad_q");
-    const ValueId tail = writer_.slice(gradient, 0, ir::constant_expr(own), parameter.tail_rows, "grad_kv_own");
-    return writer_.concat({head, writer_.all_reduce(tail, {"tpr"}, "sum", "grad_kv")}, 0, "grad_whole");
-  }
-
-  // The bucket, summed over data parallel ranks (own shard only with the distributed optimizer), per token.
-  void reduce(const PlanBucket& bucket, const Values& gradients) {
+  // The bucket's sum over data parallel ranks, over pipeline ranks that use the same parameters, and per token.
+  void average(const PlanBucket& bucket, ValueId sum) {
     writer_.at(bucket.name, "gradient reduction", bucket.name);
-    const ValueId packed = pack(bucket, gradients);
-    const std::vector<std::string> axes = degrees_.data_axes();
-    const ValueId sum = degrees_.distributed_optimizer ? writer_.reduce_scatter(packed, axes, 0, "grad_sum")
-                                                       : writer_.all_reduce(packed, axes, "sum", "grad_sum");
+    if (!bucket.replicas.empty()) sum = writer_.all_reduce(sum, {bucket.replicas}, "sum", "grad_replicas");
     const ValueId mean = writer_.mul({sum, writer_.spread(per_token_, writer_.shape(sum))}, "grad");
     bucket_gradients_.push_back(mean);
-    squares_.push_back(square_sum(bucket, mean));
-  }
-
-  ValueId pack(const PlanBucket& bucket, const Values& gradients) {
-    Values pieces;
-    std::int64_t end = 0;
-    const auto fill_to = [&](std::int64_t offset) {
-      if (offset > end) pieces.push_back(writer_.constant(0, DType::f32, {offset - end}));
-      end = offset;
-    };
-    for (const PlanBucketMember& member : bucket.members) {
-      fill_to(member.offset);
-      const std::string& name = writer_.table().all[member.parameter].name;
-      pieces.push_back(writer_.reshape(gradients[member.parameter], {member.size}, name + ".grad_flat"));
-      end = member.offset + member.size;
-    }
-    fill_to(bucket.size);
-    return writer_.concat(std::move(pieces), 0, "grad_packed");
+    if (bucket.is_first_replica) squares_.push_back(square_sum(bucket, mean));
   }
 
   // Copies are counted on the first rank that holds them.
@@ -148,12 +117,14 @@ class OptimizerWriter {
 
   void norm_and_clip(OptimizerOutputs& outputs) {
     writer_.at("optimizer", "gradient norm", "grad_norm");
-    const ValueId own = squares_.size() == 1 ? squares_.front() : writer_.add(squares_, "own_square_sum");
+    ValueId own = writer_.constant(0, DType::f32, {});
+    if (!squares_.empty()) own = squares_.size() == 1 ? squares_.front() : writer_.add(squares_, "own_square_sum");
     std::vector<std::string> axes = degrees_.tp_axes();
     if (degrees_.distributed_optimizer) {
       const std::vector<std::string> data = degrees_.data_axes();
       axes.insert(axes.begin(), data.begin(), data.end());
     }
+    if (degrees_.pp > 1) axes.insert(axes.begin(), "pp");
     outputs.grad_norm = writer_.op(OpCode::sqrt, {writer_.all_reduce(own, axes, "sum", "square_sum")}, "norm");
     if (training_.clip_grad.is_zero()) return;
     const auto number = [&](Rational value) { return writer_.constant(value, DType::f32, {}); };

@@ -26,15 +26,17 @@ std::vector<OptimizerTensor> optimizer_tensors(const std::vector<PlanBucket>& bu
 
 struct OptimizerInputs {
   Values gradients;  // f32, per parameter: sums over the rank's microbatches
-  ValueId loss_sum;  // f32, of the rank
-  ValueId tokens;    // f32, of the rank
+  Values sums;       // instead of these, f32, per bucket: reduced already
+  ValueId loss_sum;  // f32, of the rank; invalid where the loss is on other pipeline ranks
+  ValueId tokens;    // likewise
+  std::string loss_ranks;  // entry of `axes`: the pipeline ranks that have losses, if several
   ValueId lr;
   ValueId step;
 };
 
 struct OptimizerOutputs {
   Values weights;  // per parameter, compute dtype
-  ValueId loss;
+  ValueId loss;    // invalid where the loss is on other pipeline ranks
   ValueId grad_norm;
   ValueId step;
 };

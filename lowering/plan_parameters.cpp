@@ -1,5 +1,6 @@
 #include "lowering/plan_parameters.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace shardproof::lowering {
@@ -18,23 +19,61 @@ class TableBuilder {
  public:
   TableBuilder(const ModelConfig& model, const PlanDegrees& degrees) : model_(model), degrees_(degrees) {}
 
-  ParameterTable build() {
+  // In the order of the model, so that all holders of a part have it in the same order.
+  ParameterTable build(const PipelineLayout& layout, std::int64_t rank) {
     const bool llama = model_.family == ModelFamily::llama;
     const std::string root = llama ? "model." : "transformer.";
-    table_.embedding = vocabulary(root + (llama ? "embed_tokens.weight" : "wte.weight"));
-    if (!llama) table_.positions = positions(root + "wpe.weight");
-    for (std::int64_t layer = 0; layer < model_.num_layers; ++layer) {
-      table_.blocks.push_back(llama ? llama_block(root + "layers." + to_string(layer) + ".")
-                                    : gpt2_block(root + "h." + to_string(layer) + "."));
+    table_.blocks.resize(static_cast<std::size_t>(model_.num_layers));
+    rank_ = rank;
+    for (const ModelChunk& chunk : layout.of_rank(rank)) {
+      replicas_ = layout.directions == 2 ? pair(rank, layout.ranks - 1 - rank) : "";
+      first_ = replicas_.empty() || rank < layout.ranks - 1 - rank;
+      if (chunk.embedding) embedding(root, llama);
+      for (const std::int64_t layer : chunk.layers) {
+        table_.blocks[static_cast<std::size_t>(layer)] = llama ? llama_block(root + "layers." + to_string(layer) + ".")
+                                                               : gpt2_block(root + "h." + to_string(layer) + ".");
+      }
+      if (chunk.loss) {
+        table_.final_norm = hidden_vector(root + (llama ? "norm.weight" : "ln_f.weight"));
+        if (!llama) table_.final_norm_bias = hidden_vector(root + "ln_f.bias");
+        table_.head = model_.tie_word_embeddings ? table_.embedding : vocabulary("lm_head.weight");
+      }
+      ++chunk_;
     }
-    table_.final_norm = hidden_vector(root + (llama ? "norm.weight" : "ln_f.weight"));
-    if (!llama) table_.final_norm_bias = hidden_vector(root + "ln_f.bias");
-    table_.head = model_.tie_word_embeddings ? table_.embedding : vocabulary("lm_head.weight");
+    tie(layout, rank, root + (llama ? "embed_tokens.weight" : "wte.weight"));
     return std::move(table_);
   }
 
  private:
+  static std::string pair(std::int64_t a, std::int64_t b) {
+    return "pp{" + to_string(std::min(a, b)) + "," + to_string(std::max(a, b)) + "}";
+  }
+
+  void embedding(const std::string& root, bool llama) {
+    table_.embedding = vocabulary(root + (llama ? "embed_tokens.weight" : "wte.weight"));
+    if (!llama) table_.positions = positions(root + "wpe.weight");
+  }
+
+  // A tied embedding is used by the first and the last chunk. On different ranks each has a copy and the gradient of its own
+  // use (Megatron-LM's embedding group).
+  void tie(const PipelineLayout& layout, std::int64_t rank, const std::string& name) {
+    if (!model_.tie_word_embeddings || layout.directions == 2) return;
+    const std::int64_t first = layout.chunks.front().rank, last = layout.chunks.back().rank;
+    if (first == last || (rank != first && rank != last)) return;
+    replicas_ = pair(first, last);
+    first_ = rank == first;
+    if (rank == last) {
+      --chunk_;
+      table_.head = vocabulary(name);
+    }
+    table_.all[rank == first ? table_.embedding : table_.head].replicas = replicas_;
+  }
+
   std::size_t add(PlanParameter parameter) {
+    if (!first_) parameter.name = "pp" + to_string(rank_) + "." + parameter.name;
+    parameter.replicas = replicas_;
+    parameter.is_first_replica = first_;
+    parameter.chunk = chunk_;
     table_.all.push_back(std::move(parameter));
     return table_.all.size() - 1;
   }
@@ -169,12 +208,17 @@ class TableBuilder {
   const ModelConfig& model_;
   const PlanDegrees& degrees_;
   ParameterTable table_;
+  std::string replicas_;  // of what is added
+  bool first_ = true;
+  std::size_t chunk_ = 0;
+  std::int64_t rank_ = 0;
 };
 
 }  // namespace
 
-ParameterTable plan_parameters(const ModelConfig& model, const PlanDegrees& degrees) {
-  return TableBuilder(model, degrees).build();
+ParameterTable plan_parameters(const ModelConfig& model, const PlanDegrees& degrees, const PipelineLayout& layout,
+                               std::int64_t rank) {
+  return TableBuilder(model, degrees).build(layout, rank);
 }
 
 }  // namespace shardproof::lowering

@@ -8,6 +8,7 @@
 
 #include "ir/plan.h"
 #include "lowering/model_config.h"
+#include "lowering/pipeline_layout.h"
 #include "lowering/plan_degrees.h"
 
 namespace shardproof::lowering {
@@ -28,6 +29,11 @@ struct PlanParameter {
   std::int64_t tail_rows = 0;
   // Used on sequence shards: under sequence parallelism the gradient of each rank is a summand.
   bool on_sequence_shard = false;
+  // Pipeline ranks that hold it, too, as an entry of a collective's axes ("pp{0,3}"): each has the gradient of its own uses.
+  // Empty: no other. Of several, the first one counts it in the norm and saves it.
+  std::string replicas;
+  bool is_first_replica = true;
+  std::size_t chunk = 0;  // of the rank's chunks
 };
 
 inline constexpr std::size_t no_parameter = static_cast<std::size_t>(-1);
@@ -53,6 +59,8 @@ struct ParameterTable {
   std::size_t head = no_parameter;  // == embedding when tied
 };
 
-ParameterTable plan_parameters(const ModelConfig& model, const PlanDegrees& degrees);
+// What one pipeline rank holds; `blocks` has an entry for each layer of the model.
+ParameterTable plan_parameters(const ModelConfig& model, const PlanDegrees& degrees, const PipelineLayout& layout,
+                               std::int64_t rank);
 
 }  // namespace shardproof::lowering

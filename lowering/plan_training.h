@@ -1,11 +1,12 @@
 // The bundled planner: a model and degrees of parallelism to an explicit plan of one training step, in the manner of
 // Megatron-LM. It is one producer of plans among many, and the prover trusts nothing it says.
 //
-// Mesh       dp (major) x tp (minor, fastest). With fewer kv heads than tensor parallel ranks tp is written tpk x tpr.
+// Mesh       pp (major) x dp x cp x tp (minor, fastest), of which pp and cp are there above 1. With fewer kv heads than tensor parallel ranks tp is written tpk x tpr.
 // Program    one SPMD program for all ranks: a rolled loop `m` over microbatches that accumulates f32 gradients of the
 //            sum of masked token losses, then reduction, clipping, AdamW and the gathering of the new weights.
 // Data       sample m * (mb * dp) + dp * mb + i of the global batch is sample i of microbatch m on rank dp.
-// Not yet    pipeline, context and expert parallelism, ZeRO-2/3, recomputation, dropout.
+// Pipeline   a program for each pipeline rank (plan_rank.h); the order of their actions is left to the schedule's generator.
+// Not yet    expert parallelism, sharded weights (ZeRO-3), dropout.
 #pragma once
 
 #include "ir/plan.h"

@@ -65,14 +65,14 @@ Exponentials exponentials(PlanWriter& writer, ValueId logits) {
 }
 
 // d (mask * ce) / d logits = mask * (exp / sum - [column is the label]).
-ValueId logits_gradient(PlanWriter& writer, const Exponentials& e, const VocabLookup& label, ValueId mask) {
+ValueId logits_gradient(PlanWriter& writer, const HeadSaved& saved) {
   const std::int64_t scale = writer.degrees().loss_scale;
-  ValueId seed = mask;
-  if (scale != 1) seed = writer.mul({mask, writer.constant(scale, DType::f32, writer.shape(mask))}, "scaled_mask");
-  const ValueId share = writer.op(OpCode::div, {seed, e.sum}, "mask_over_sum");
-  const ValueId soft = writer.einsum("bsv,bs->bsv", {e.exp, share}, "d_soft");
-  const ValueId hit = only_here(writer, label.here, seed, "label_seed");
-  const ValueId hard = writer.op(OpCode::put_along, {hit, label.ids}, {{"size", writer.shape(e.exp)[2]}}, "d_hard");
+  ValueId seed = saved.mask;
+  if (scale != 1) seed = writer.mul({saved.mask, writer.constant(scale, DType::f32, writer.shape(saved.mask))}, "scaled_mask");
+  const ValueId share = writer.op(OpCode::div, {seed, saved.sum}, "mask_over_sum");
+  const ValueId soft = writer.einsum("bsv,bs->bsv", {saved.exp, share}, "d_soft");
+  const ValueId hit = only_here(writer, saved.label.here, seed, "label_seed");
+  const ValueId hard = writer.op(OpCode::put_along, {hit, saved.label.ids}, {{"size", writer.shape(saved.exp)[2]}}, "d_hard");
   return writer.cast(writer.sub(soft, hard, "d_logits_f32"), writer.degrees().compute, "d_logits");
 }
 
@@ -151,8 +151,7 @@ void embedding_backward(PlanWriter& writer, const PositionsShared& positions, co
                               {{"dim", std::int64_t{0}}, {"size", writer.degrees().local_vocab()}}, "d_embedding"));
 }
 
-LossResult head_and_loss(PlanWriter& writer, const VocabShared& shared, ValueId x, ValueId labels, ValueId mask) {
-  const std::size_t head = writer.table().head;
+HeadSaved head_forward(PlanWriter& writer, const VocabShared& shared, ValueId x, ValueId labels, ValueId mask) {
   writer.at("lm_head", "forward", "head");
   const ValueId whole = writer.gather_sequence(x, "x_whole");
   const ValueId logits = masked_logits(writer, shared, whole);
@@ -163,17 +162,20 @@ LossResult head_and_loss(PlanWriter& writer, const VocabShared& shared, ValueId 
   const ValueId target =
       writer.tp_all_reduce(only_here(writer, label.here, own, "label_logit_masked"), "sum", "label_logit");
   const ValueId ce = writer.sub(writer.op(OpCode::log, {e.sum}, "log_sum_exp"), target, "cross_entropy");
-  LossResult result;
-  result.loss = writer.einsum("bs,bs->", {ce, mask}, "masked_sum");
+  HeadSaved saved{x, e.exp, e.sum, label, mask, {}};
+  saved.loss = writer.einsum("bs,bs->", {ce, mask}, "masked_sum");
+  return saved;
+}
 
+ValueId head_backward(PlanWriter& writer, const HeadSaved& saved) {
+  const std::size_t head = writer.table().head;
   writer.at("loss", "backward", "loss");
-  const ValueId d_logits = logits_gradient(writer, e, label, mask);
+  const ValueId d_logits = logits_gradient(writer, saved);
   writer.at("lm_head", "backward", "head");
-  const ValueId again = writer.gather_sequence(x, "x_again");
+  const ValueId again = writer.gather_sequence(saved.x, "x_again");
   writer.accumulate(head, writer.einsum("bsv,bsh->vh", {d_logits, again}, "d_head_weight"));
   const ValueId partial = writer.einsum("bsv,vh->bsh", {d_logits, writer.weight(head)}, "d_x_partial");
-  result.gradient = writer.reduce_to_sequence(partial, "d_x");
-  return result;
+  return writer.reduce_to_sequence(partial, "d_x");
 }
 
 }  // namespace shardproof::lowering

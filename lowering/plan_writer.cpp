@@ -1,5 +1,7 @@
 #include "lowering/plan_writer.h"
 
+#include "ir/group_axis.h"
+
 namespace shardproof::lowering {
 
 PlanWriter::PlanWriter(ir::Program& program, const ModelConfig& model, const PlanDegrees& degrees,
@@ -93,18 +95,27 @@ Values PlanWriter::begin_loop(const std::string& index, std::int64_t trip, Value
   return builder_.begin_loop(index, trip, std::move(inits), std::move(names));
 }
 
+void PlanWriter::begin_action(const std::string& label) {
+  builder_.set_action(label);
+  constants_ = outer_constants_;
+  spreads_ = outer_spreads_;
+  weights_f32_ = outer_weights_f32_;
+}
+
 Values PlanWriter::end_loop(Values next) {
   constants_ = outer_constants_;
   spreads_ = outer_spreads_;
   weights_f32_ = outer_weights_f32_;
+  builder_.set_action({});
   return builder_.end_loop(std::move(next));
 }
 
 std::vector<std::string> PlanWriter::groups_above_one(const std::vector<std::string>& axes) const {
   std::vector<std::string> kept;
   for (const std::string& axis : axes) {
-    const auto found = mesh_.find_axis(axis);
-    if (found && mesh_.axes[*found].size > 1) kept.push_back(axis);
+    const std::optional<ir::GroupAxis> group = ir::parse_group_axis(axis);
+    const auto found = mesh_.find_axis(group ? group->axis : axis);
+    if (found && mesh_.axes[*found].size > 1 && (!group || group->coordinates.size() != 1)) kept.push_back(axis);
   }
   return kept;
 }
@@ -158,7 +169,7 @@ void PlanWriter::accumulate(std::size_t parameter, ValueId gradient) {
   if (dtype(gradient) != ir::DType::f32) {
     gradient = builder_.op(OpCode::cast, {gradient}, {{"dtype", std::string("f32")}}, name + ".grad_f32");
   }
-  total = builder_.op(OpCode::add, {total, gradient}, {}, name + ".grad_sum");
+  total = total.valid() ? builder_.op(OpCode::add, {total, gradient}, {}, name + ".grad_sum") : gradient;
 }
 
 }  // namespace shardproof::lowering

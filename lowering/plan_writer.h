@@ -61,6 +61,9 @@ class PlanWriter {
   // A batch of microbatches runs as one loop; constants made inside stay inside.
   Values begin_loop(const std::string& index, std::int64_t trip, Values inits, std::vector<std::string> names);
   Values end_loop(Values next);
+  // Within a loop: later instructions run with action `label` of the schedule ("3F"). Nothing is shared between actions but what
+  // one hands to another.
+  void begin_action(const std::string& label);
 
   // Collectives; the identity on a group of one rank.
   ValueId all_reduce(ValueId x, std::vector<std::string> axes, const std::string& reduce, const std::string& name);
@@ -75,6 +78,7 @@ class PlanWriter {
 
   // Parameters: `weights` in table order; gradients are those of the running loop iteration.
   void set_weights(Values weights) { weights_ = std::move(weights); }
+  // Invalid gradients are none so far.
   void set_gradients(Values gradients) { gradients_ = std::move(gradients); }
   const Values& gradients() const { return gradients_; }
   ValueId weight(std::size_t parameter) const { return weights_.at(parameter); }

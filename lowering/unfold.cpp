@@ -85,6 +85,7 @@ class Unfolder {
       copy.attributes = part.attributes;
       copy.source = macro.source;
       copy.recompute = macro.recompute;
+      copy.action = macro.action;
       copy.span = macro.span;
       for (const ValueId input : part.inputs) copy.inputs.push_back(here[index(input)]);
       for (const ValueId output : part.outputs) {

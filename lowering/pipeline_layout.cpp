@@ -1,0 +1,170 @@
+#include "lowering/pipeline_layout.h"
+
+#include <algorithm>
+
+#include "lowering/plan_error.h"
+
+namespace shardproof::lowering {
+
+namespace {
+
+using std::to_string;
+
+constexpr std::int64_t most_chunks = 4096;
+
+enum class Way { loop, v_shape, two_ways };
+
+Way way_of(const std::string& schedule) {
+  if (schedule == "zb-v" || schedule == "dualpipe-v") return Way::v_shape;
+  return schedule == "dualpipe" ? Way::two_ways : Way::loop;
+}
+
+// What lies between two bars of a layout string.
+struct Part {
+  bool embedding = false, loss = false;
+  std::int64_t layers = 0;
+};
+
+[[noreturn]] void malformed(const std::string& layout, std::size_t at, const std::string& expected) {
+  throw PlanError("SP0033", "the pipeline layout cannot be read at character " + to_string(at + 1), expected, "`" + layout + "`",
+                  "write E, t and L with bars between stages, as in `Et*3|(tt|)*29,t|L`", "pipeline_model_parallel_layout");
+}
+
+// item := (letter | "(" item* ")") ["*" number]; commas are for the eye.
+std::string expanded(const std::string& layout, std::size_t& at, int depth) {
+  constexpr std::size_t most_characters = 1 << 20;
+  std::string text;
+  while (at < layout.size() && layout[at] != ')') {
+    const char c = layout[at];
+    std::string item;
+    if (c == ',' || c == ' ') {
+      ++at;
+      continue;
+    }
+    if (c == '(') {
+      if (depth > 16) malformed(layout, at, "at most 16 parentheses in each other");
+      item = expanded(layout, ++at, depth + 1);
+      if (at >= layout.size()) malformed(layout, at - 1, "`)`");
+    } else if (std::string("Et|L").find(c) == std::string::npos) {
+      malformed(layout, at, c == 'm' ? "no `m`: multi-token prediction is not lowered yet" : "E, t, L, |, ( or )");
+    } else {
+      item = c;
+    }
+    ++at;
+    std::size_t times = 1;
+    if (at < layout.size() && layout[at] == '*') {
+      const std::size_t start = ++at;
+      times = 0;
+      while (at < layout.size() && layout[at] >= '0' && layout[at] <= '9' && times < most_characters) times = times * 10 + static_cast<std::size_t>(layout[at++] - '0');
+      if (at == start || times == 0) malformed(layout, start - 1, "a number of 1 or more after `*`");
+    }
+    if (text.size() + times * item.size() > most_characters) malformed(layout, at - 1, "a layout of at most 2^20 layers");
+    for (std::size_t i = 0; i < times; ++i) text += item;
+  }
+  return text;
+}
+
+std::vector<Part> explicit_parts(const std::string& layout) {
+  std::size_t at = 0;
+  const std::string text = expanded(layout, at, 0);
+  if (at < layout.size()) malformed(layout, at, "`(` before `)`");
+  std::vector<Part> parts(1);
+  for (const char c : text) {
+    if (c == '|') parts.emplace_back();
+    else if (c == 'E') parts.back().embedding = true;
+    else if (c == 'L') parts.back().loss = true;
+    else ++parts.back().layers;
+  }
+  return parts;
+}
+
+std::vector<Part> even_parts(std::int64_t layers, std::int64_t count) {
+  std::vector<Part> parts(static_cast<std::size_t>(count));
+  const bool even = layers % count == 0;
+  const std::int64_t units = even ? layers : layers + 2;
+  for (std::int64_t i = 0; i < count; ++i) parts[static_cast<std::size_t>(i)].layers = units / count + (i < units % count ? 1 : 0);
+  if (!even) {
+    --parts.front().layers;
+    --parts.back().layers;
+  }
+  parts.front().embedding = true;
+  parts.back().loss = true;
+  return parts;
+}
+
+void check_parts(const std::vector<Part>& parts, std::int64_t layers, std::int64_t count, const std::string& layout) {
+  std::int64_t total = 0;
+  bool elsewhere = false;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    total += parts[i].layers;
+    elsewhere = elsewhere || parts[i].layers < 0 || parts[i].embedding != (i == 0) || parts[i].loss != (i + 1 == parts.size());
+  }
+  const auto refuse = [&](const std::string& what, const std::string& expected, const std::string& found) {
+    throw PlanError("SP0031", what, expected, found, layout.empty() ? "choose other degrees, or give a `pipeline_model_parallel_layout`" : "correct the layout",
+                    layout.empty() ? "pipeline_model_parallel_size" : "pipeline_model_parallel_layout");
+  };
+  if (static_cast<std::int64_t>(parts.size()) != count) refuse("the pipeline layout has another number of stages than the pipeline", to_string(count), to_string(parts.size()));
+  if (elsewhere) refuse("a pipeline begins with the embedding and ends with the loss", "E in the first stage and L in the last", layout.empty() ? "too few layers" : "`" + layout + "`");
+  if (total != layers) refuse("the pipeline layout has another number of layers than the model", to_string(layers), to_string(total));
+}
+
+}  // namespace
+
+std::vector<ModelChunk> PipelineLayout::of_rank(std::int64_t rank) const {
+  std::vector<ModelChunk> own;
+  for (const ModelChunk& chunk : chunks)
+    if (chunk.rank == rank) own.push_back(chunk);
+  std::sort(own.begin(), own.end(), [&](const ModelChunk& a, const ModelChunk& b) { return a.stage % stages() < b.stage % stages(); });
+  return own;
+}
+
+const ModelChunk* PipelineLayout::before(const ModelChunk& chunk) const { return chunk.embedding ? nullptr : &chunks[static_cast<std::size_t>(chunk.stage - 1)]; }
+const ModelChunk* PipelineLayout::after(const ModelChunk& chunk) const { return chunk.loss ? nullptr : &chunks[static_cast<std::size_t>(chunk.stage + 1)]; }
+
+bool PipelineLayout::splits_backward() const { return schedule.starts_with("zb-") || schedule.starts_with("dualpipe"); }
+
+PipelineLayout pipeline_layout(const ModelConfig& model, const ParallelConfig& parallel) {
+  PipelineLayout layout;
+  layout.ranks = parallel.pipeline_model_parallel_size;
+  layout.virtual_stages = parallel.virtual_pipeline_model_parallel_size;
+  layout.schedule = parallel.schedule;
+  if (layout.ranks > 1 && layout.schedule.empty()) layout.schedule = layout.virtual_stages > 1 ? "interleaved-1f1b" : "1f1b";
+  if (layout.ranks == 1) layout.schedule.clear();
+  const Way way = way_of(layout.schedule);
+  if (way == Way::v_shape) layout.virtual_stages = 2;
+  if (way == Way::two_ways && layout.virtual_stages != 1) {
+    throw PlanError("SP0033", "DualPipe has one stage of each direction on a rank", "`virtual_pipeline_model_parallel_size` 1", to_string(layout.virtual_stages),
+                    "use dualpipe-v, or remove virtual stages", "virtual_pipeline_model_parallel_size");
+  }
+  if (way == Way::two_ways && layout.ranks % 2 != 0) {
+    throw PlanError("SP0033", "DualPipe pairs ranks", "an even `pipeline_model_parallel_size`", to_string(layout.ranks), "choose an even number of pipeline ranks",
+                    "pipeline_model_parallel_size");
+  }
+  const std::int64_t count = layout.ranks * layout.virtual_stages;
+  if (count > most_chunks) {
+    throw PlanError("SP0032", "the pipeline has too many stages", "at most " + to_string(most_chunks), to_string(count), "choose smaller degrees", "pipeline_model_parallel_size");
+  }
+  const std::string& text = parallel.pipeline_model_parallel_layout;
+  const std::vector<Part> parts = text.empty() ? even_parts(model.num_layers, count) : explicit_parts(text);
+  check_parts(parts, model.num_layers, count, text);
+  std::int64_t layer = 0;
+  for (std::int64_t s = 0; s < count; ++s) {
+    const Part& part = parts[static_cast<std::size_t>(s)];
+    ModelChunk chunk{s, s % layout.ranks, {}, part.embedding, part.loss};
+    if (way == Way::v_shape && s >= layout.ranks) chunk.rank = 2 * layout.ranks - 1 - s;
+    for (std::int64_t i = 0; i < part.layers; ++i) chunk.layers.push_back(layer++);
+    layout.chunks.push_back(std::move(chunk));
+  }
+  if (way != Way::two_ways) return layout;
+  layout.directions = 2;
+  layout.virtual_stages = 2;
+  for (std::int64_t s = 0; s < count; ++s) {
+    ModelChunk chunk = layout.chunks[static_cast<std::size_t>(s)];
+    chunk.stage += count;
+    chunk.rank = layout.ranks - 1 - chunk.rank;
+    layout.chunks.push_back(std::move(chunk));
+  }
+  return layout;
+}
+
+}  // namespace shardproof::lowering
