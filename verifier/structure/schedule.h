@@ -3,7 +3,8 @@
 //   SP0310  each action runs once for each iteration of its loop;
 //   SP0311  an action that reads a value of another action of the same iteration runs after it;
 //   SP0312  what a loop carries is a sum, which has no order: `next` is `arg` plus something for each `add`, and nothing
-//           else reads `arg` or a sum on the way. All sums live in one accumulator, so that two actions may add to it;
+//           else reads `arg` or a sum on the way. All sums live in one accumulator, so that two actions may add to it.
+//           (Products, maxima and minima likewise.) Anything else that is carried is computed in the order of the loop;
 //   SP0314  no weight changes before the last action that reads it.
 // SP0313 is a bound that the plan itself states. How ranks meet under the schedule is the matter of matching and deadlock, which
 // follow scripts in its order. The list of actions is checked, whoever made it.

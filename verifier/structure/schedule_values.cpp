@@ -1,6 +1,7 @@
 // What the actions of one program read from each other.
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <unordered_map>
 
@@ -34,7 +35,9 @@ class Values {
   }
 
   bool run() {
-    for (const ir::Carry& carry : region_.carries) accumulation(carry);
+    index_steps();
+    for (const ir::Carry& carry : region_.carries)
+      if (!sums_up(carry)) check_carry(carry);
     dependencies();
     return check_order();
   }
@@ -42,42 +45,71 @@ class Values {
  private:
   // ---- SP0312
 
-  // Follows the sum from `arg` through its additions to `next`.
-  void accumulation(const ir::Carry& carry) {
-    if (carry.next == carry.argument) return;  // never changes
-    ValueId sum = carry.argument;
-    const auto is_argument = [&](const ir::Carry& other) { return other.argument == carry.next; };
-    const bool from_outside = !defined_by_.contains(carry.next.index) && std::none_of(region_.carries.begin(), region_.carries.end(), is_argument);
-    if (from_outside && readers_[sum.index].empty()) return;  // the same in every iteration
-    while (sum != carry.next) {
-      const std::vector<std::size_t>& readers = readers_[sum.index];
-      if (readers.empty()) return order_dependent(carry, sum, nullptr);
-      const Instruction& reader = region_.body[readers.front()];
-      const bool adds = reader.op == OpCode::add && reader.inputs.size() > 1 && std::count(reader.inputs.begin(), reader.inputs.end(), sum) == 1;
-      if (readers.size() > 1 || !adds) return order_dependent(carry, sum, &region_.body[readers.back()]);
-      if (!adds_to_sum_.insert(readers.front()).second) return order_dependent(carry, sum, &reader);  // two sums in one
-      sums_.insert(sum.index);
-      sum = reader.outputs.front();
-    }
-    if (!readers_[sum.index].empty()) return order_dependent(carry, sum, &region_.body[readers_[sum.index].front()]);
-    // What two carries take over is added to both.
-    if (std::count_if(region_.carries.begin(), region_.carries.end(), [&](const ir::Carry& other) { return other.next == sum; }) > 1) order_dependent(carry, sum, nullptr);
+  bool is_next(ValueId v) const {
+    return std::any_of(region_.carries.begin(), region_.carries.end(), [&](const ir::Carry& carry) { return carry.next == v; });
   }
 
-  void order_dependent(const ir::Carry& carry, ValueId sum, const Instruction* reader) {
+  // Whether a value goes through the instruction as a summand (factor, ...) that nothing else looks at. `kind`: of the operations so
+  // far; a difference is a sum with its second operand negated.
+  static bool takes_up(const Instruction& i, ValueId sum, std::optional<OpCode>& kind) {
+    const OpCode op = i.op == OpCode::sub ? OpCode::add : i.op;
+    if (op != OpCode::add && op != OpCode::mul && op != OpCode::max && op != OpCode::min) return false;
+    if (i.inputs.size() < 2 || std::count(i.inputs.begin(), i.inputs.end(), sum) != 1 || (i.op == OpCode::sub && i.inputs.front() != sum)) return false;
+    if (!kind) kind = op;
+    return *kind == op;
+  }
+
+  // Follows the sum from `arg` through its additions to `next`: then the order of iterations, and of actions that add to it, is free.
+  bool sums_up(const ir::Carry& carry) {
+    if (carry.next == carry.argument) return true;  // never changes
+    const auto is_argument = [&](const ir::Carry& other) { return other.argument == carry.next; };
+    const bool from_outside = !defined_by_.contains(carry.next.index) && std::none_of(region_.carries.begin(), region_.carries.end(), is_argument);
+    if (from_outside && readers_[carry.argument.index].empty()) return true;  // the same in every iteration
+    std::optional<OpCode> kind;
+    std::vector<std::int32_t> sums;
+    std::vector<std::size_t> steps;
+    ValueId sum = carry.argument;
+    while (sum != carry.next) {
+      const std::vector<std::size_t>& readers = readers_[sum.index];
+      if (readers.size() != 1 || is_next(sum) || takes_up_sums_.contains(readers.front()) || !takes_up(region_.body[readers.front()], sum, kind)) return false;
+      sums.push_back(sum.index);
+      steps.push_back(readers.front());
+      sum = region_.body[readers.front()].outputs.front();
+    }
+    const auto takes_over = [&](const ir::Carry& other) { return other.next == sum; };
+    if (!readers_[sum.index].empty() || std::count_if(region_.carries.begin(), region_.carries.end(), takes_over) > 1) return false;
+    sums_.insert(sums.begin(), sums.end());
+    takes_up_sums_.insert(steps.begin(), steps.end());
+    return true;
+  }
+
+  // Anything else has to be computed in the order of the iterations: `next` of each before whatever reads or replaces it.
+  void check_carry(const ir::Carry& carry) {
+    const auto definition = defined_by_.find(carry.next.index);
+    const std::vector<std::size_t>& readers = readers_[carry.argument.index];
+    if (definition == defined_by_.end()) return order_dependent(carry, readers.empty() ? nullptr : &region_.body[readers.front()], {});
+    std::vector<std::size_t> later = readers;
+    later.push_back(definition->second);
+    const std::size_t first = program_.label_of[definition->second];
+    for (std::size_t m = 1; m < static_cast<std::size_t>(region_.trip); ++m)
+      for (const std::size_t k : later) {
+        const std::size_t second = program_.label_of[k];
+        if (step_of_[first][m - 1] < step_of_[second][m]) continue;
+        const ScheduledStep &early = program_.steps[step_of_[second][m]], &late = program_.steps[step_of_[first][m - 1]];
+        return order_dependent(carry, &region_.body[k], place_of(stage_, program_, early) + ": " + to_string(early.action) + " before " + place_of(stage_, program_, late) + ": " + to_string(late.action));
+      }
+  }
+
+  void order_dependent(const ir::Carry& carry, const Instruction* reader, const std::string& found) {
     const std::string arg = "`" + name(carry.argument) + "`";
     ir::Diagnostic d;
     d.code = "SP0312";
     d.name = "order-dependent-carry";
-    d.message = "what " + arg + " carries depends on the order of the iterations, and the schedule runs their actions apart";
+    d.message = "what " + arg + " carries depends on the order of the iterations, and the schedule runs them in another one";
     d.labels.push_back({carry.span.known() ? carry.span : program_.loop->span, "carried by the loop", true});
-    d.expected = "a sum: `next` is " + arg + " plus something for each `add`, and nothing else reads it";
-    if (reader == nullptr) {
-      d.found = sum == carry.argument ? "nothing adds to " + arg + ": the last iteration decides" : "a value that two carries take over";
-    } else {
-      d.found = (sum == carry.argument ? arg : "`" + name(sum) + "`, a part of its sum,") + " is read by " + ir::describe(values_, *reader);
-      d.labels.push_back({reader->span, "reads it", false});
-    }
+    if (reader != nullptr) d.labels.push_back({reader->span, "depends on the iteration before", false});
+    d.expected = "a sum that nothing else of the loop reads, or the order of the loop";
+    d.found = found.empty() ? "a value of the iteration before" : found;
     d.subject.value = name(carry.argument);
     d.subject.rank = rank_text();
     d.fix = ir::Fix{"add up what each microbatch gives, and use the sum after the loop", {}, ir::Applicability::display_only};
@@ -85,6 +117,13 @@ class Values {
   }
 
   // ---- SP0311
+
+  void index_steps() {
+    step_of_.assign(program_.labels.size(), std::vector<std::size_t>(static_cast<std::size_t>(region_.trip)));
+    for (std::size_t s = 0; s < program_.steps.size(); ++s)
+      for (const std::size_t label : program_.steps[s].labels)
+        if (label != kNoLabel) step_of_[label][static_cast<std::size_t>(*program_.steps[s].action.microbatch)] = s;
+  }
 
   // Actions of one iteration in the order in which they have to run, with an instruction of the second that says why.
   struct Reason {
@@ -115,7 +154,7 @@ class Values {
       for_each_read(i, [&](ValueId v) {
         users[memory_of(v)].push_back(k);
         const auto definition = defined_by_.find(v.index);
-        const bool adds = sums_.contains(v.index) && adds_to_sum_.contains(k);  // sums wait for nothing but themselves
+        const bool adds = sums_.contains(v.index) && takes_up_sums_.contains(k);  // one accumulator, in whatever order
         if (definition != defined_by_.end() && definition->second < k && !adds) depend(definition->second, k, v, false);
       });
       for (const ValueId v : i.outputs) users[memory_of(v)].push_back(k);
@@ -129,15 +168,10 @@ class Values {
   }
 
   bool check_order() {
-    if (after_.empty()) return true;
-    std::vector<std::vector<std::size_t>> step_of(program_.labels.size(), std::vector<std::size_t>(static_cast<std::size_t>(region_.trip)));
-    for (std::size_t s = 0; s < program_.steps.size(); ++s)
-      for (const std::size_t label : program_.steps[s].labels)
-        if (label != kNoLabel) step_of[label][static_cast<std::size_t>(*program_.steps[s].action.microbatch)] = s;
     bool good = true;
     for (const auto& [labels, reason] : after_)
       for (std::size_t m = 0; m < static_cast<std::size_t>(region_.trip); ++m) {
-        const std::size_t first = step_of[labels.first][m], second = step_of[labels.second][m];
+        const std::size_t first = step_of_[labels.first][m], second = step_of_[labels.second][m];
         if (first <= second) continue;  // equal: one action runs both, in the order of the text
         too_early(program_.steps[second], program_.steps[first], labels.first, labels.second, reason);
         good = false;
@@ -177,8 +211,9 @@ class Values {
   Grouped found_;
   std::unordered_map<std::int32_t, std::size_t> defined_by_;           // value to instruction of the body
   std::unordered_map<std::int32_t, std::vector<std::size_t>> readers_;  // instructions of the body, but for releases
-  std::set<std::int32_t> sums_;            // carried values and sums on their way
-  std::set<std::size_t> adds_to_sum_;      // instructions
+  std::vector<std::vector<std::size_t>> step_of_;  // of each label and microbatch
+  std::set<std::int32_t> sums_;            // carried values and sums on their way, whose order is free
+  std::set<std::size_t> takes_up_sums_;    // instructions that add to them
   std::map<std::pair<std::size_t, std::size_t>, Reason> after_;  // labels
 };
 

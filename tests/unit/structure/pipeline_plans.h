@@ -13,6 +13,7 @@ struct Pipeline {
   bool split = false;        // I and W apart
   bool async_sends = true;   // a rank goes on before its message is received
   bool one_sum = false;      // all stages of a rank add to one accumulator
+  bool recurrence = false;   // what is carried is no sum, and has the order of the loop
   std::string more_mesh = {};  // further axes
   std::string trip = {};       // of the loops; empty: as the schedule has it
 
@@ -93,7 +94,8 @@ class PipelineProgram {
     mul("g" + s, dy, "y" + s, weight);
     const std::string sum = p_.one_sum ? (last_sum_.empty() ? "sum" : last_sum_) : "sum" + s;
     last_sum_ = "next" + s;
-    lines_.push_back(R"({"out": ")" + last_sum_ + R"(", "op": "add", "in": [")" + sum + R"(", "g)" + s + R"("], "action": ")" + weight + "\"}");
+    const std::string operands = p_.recurrence ? R"(g)" + s + R"(", ")" + sum : sum + R"(", "g)" + s;
+    lines_.push_back(R"({"out": ")" + last_sum_ + R"(", "op": ")" + (p_.recurrence ? "sub" : "add") + R"(", "in": [")" + operands + R"("], "action": ")" + weight + "\"}");
   }
 
   const Pipeline& p_;
