@@ -71,7 +71,7 @@ class Values {
     ValueId sum = carry.argument;
     while (sum != carry.next) {
       const std::vector<std::size_t>& readers = readers_[sum.index];
-      if (readers.size() != 1 || is_next(sum) || takes_up_sums_.contains(readers.front()) || !takes_up(region_.body[readers.front()], sum, kind)) return false;
+      if (readers.size() != 1 || is_next(sum) || !takes_up(region_.body[readers.front()], sum, kind)) return false;
       sums.push_back(sum.index);
       steps.push_back(readers.front());
       sum = region_.body[readers.front()].outputs.front();
