@@ -17,4 +17,9 @@ const FlatBuffer* Plan::find_buffer(const std::string& buffer_name) const {
   return nullptr;
 }
 
+Span Schedule::span_of(std::size_t row, std::size_t cell) const {
+  if (row >= action_spans.size() || cell >= action_spans[row].size()) return span;
+  return action_spans[row][cell];
+}
+
 }  // namespace shardproof::ir

@@ -92,7 +92,9 @@ struct PlanOutput {
   Span span;
 };
 
-// One SPMD program. `where` restricts it to coordinates of an axis (pipeline stage); empty: all ranks.
+// One SPMD program. `where` restricts it to coordinates of an axis (pipeline stage); empty: all ranks. Each rank runs one. With
+// pipeline parallelism it holds all the model's stages of its pipeline rank: straight code, one loop over microbatches whose
+// instructions carry the `action` that they belong to, and straight code again.
 struct StageProgram {
   std::string name;
   std::vector<OwnedAxis> where;
@@ -103,14 +105,19 @@ struct StageProgram {
   Span span;
 };
 
-// Who runs what when. Exactly one form: a generator ("1f1b", "gpipe", "interleaved-1f1b", "zb-h1",
-// "dualpipe", ...) or explicit actions per rank in PyTorch's pipelining notation ("0F1").
+// In which order each pipeline rank (StageProgram, by position) runs the actions that instructions of its loop over microbatches
+// carry. Exactly one form: a generator (schedule_generator.h) or explicit rows (schedule_action.h), one for each stage program.
 struct Schedule {
   std::string generator;
   std::int64_t microbatches = 1;
   std::int64_t virtual_stages = 1;
+  std::int64_t max_in_flight = 0;  // microbatches of stages that a rank may hold for their backward; 0: any number
   std::vector<std::vector<std::string>> actions;
   Span span;
+  Span generator_span;
+  std::vector<std::vector<Span>> action_spans;  // of `actions`, where these come from a file
+
+  Span span_of(std::size_t row, std::size_t cell) const;  // of `actions[row][cell]`, or else of the schedule
 };
 
 // A named random stream: key as a function of coordinates, microbatch and layer.

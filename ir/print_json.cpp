@@ -412,6 +412,7 @@ void Printer::schedule(const Schedule& schedule) {
   if (schedule.actions.empty()) line.text("generator", schedule.generator);
   line.integer("microbatches", schedule.microbatches);
   if (schedule.virtual_stages != 1) line.integer("virtual_stages", schedule.virtual_stages);
+  if (schedule.max_in_flight != 0) line.integer("max_in_flight", schedule.max_in_flight);
   if (!schedule.actions.empty()) {
     out_ += ", ";
     lines("actions", 1, schedule.actions.size(), [&](std::size_t i) {

@@ -225,7 +225,9 @@ void TextPrinter::print() {
     const Schedule& schedule = *plan.schedule;
     out_ << "schedule "
          << (schedule.actions.empty() ? schedule.generator : std::to_string(schedule.actions.size()) + " explicit rows")
-         << ": " << schedule.microbatches << " microbatches, " << schedule.virtual_stages << " virtual stages\n";
+         << ": " << schedule.microbatches << " microbatches, " << schedule.virtual_stages << " virtual stages";
+    if (schedule.max_in_flight != 0) out_ << ", at most " << schedule.max_in_flight << " in flight";
+    out_ << "\n";
   }
   for (const RngStream& stream : plan.rng) {
     out_ << "random stream " << stream.name << ": key ("

@@ -86,6 +86,15 @@ std::vector<Instruction> used_part(const std::vector<Instruction>& body, std::ve
 
 }  // namespace
 
+const Instruction* labelled_loop(const Program& program) {
+  for (const Instruction& i : program.body) {
+    if (i.op != OpCode::loop || i.region == nullptr) continue;
+    const auto& body = i.region->body;
+    if (std::any_of(body.begin(), body.end(), [](const Instruction& inner) { return !inner.action.empty(); })) return &i;
+  }
+  return nullptr;
+}
+
 Program without_unused(const Program& program, const std::vector<ValueId>& needed) {
   Program result;
   result.values = program.values;

@@ -99,6 +99,9 @@ struct Program {
   ValueId find(std::string_view name) const;  // linear; invalid if absent (use NameIndex for many look-ups)
 };
 
+// The loop at the top of the program whose instructions carry actions of a schedule; nullptr: there is none.
+const Instruction* labelled_loop(const Program& program);
+
 // The program without instructions whose results nothing needs that is `needed`. Values keep their ids; a loop is kept
 // whole or not at all.
 Program without_unused(const Program& program, const std::vector<ValueId>& needed);

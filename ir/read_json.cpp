@@ -336,7 +336,7 @@ void DocumentReader::read_rng(JsonRef array) {
 }
 
 void DocumentReader::read_schedule(JsonRef object) {
-  static constexpr std::array<std::string_view, 4> known = {"generator", "microbatches", "virtual_stages", "actions"};
+  static constexpr std::array<std::string_view, 5> known = {"generator", "microbatches", "virtual_stages", "max_in_flight", "actions"};
   const Fields fields(findings_, object, "schedule", known);
   if (!fields.is_object()) return;
   Schedule schedule;
@@ -347,18 +347,31 @@ void DocumentReader::read_schedule(JsonRef object) {
     findings_.error("SP0003", "missing-field", "a schedule is generated or listed", fields.head(),
                     "one of `generator` and `actions`");
   }
-  if (generator) schedule.generator = read_name(findings_, *generator, "field `generator`").value_or(std::string{});
+  if (generator) {
+    schedule.generator = read_name(findings_, *generator, "field `generator`").value_or(std::string{});
+    schedule.generator_span = generator->node().span;
+  }
   if (const auto count = fields.required("microbatches")) {
     schedule.microbatches = read_integer(findings_, *count, "field `microbatches`").value_or(1);
   }
   if (const auto count = fields.find("virtual_stages")) {
     schedule.virtual_stages = read_integer(findings_, *count, "field `virtual_stages`").value_or(1);
   }
+  if (const auto count = fields.find("max_in_flight")) {
+    const auto most = read_integer(findings_, *count, "field `max_in_flight`");
+    if (most && *most < 1) findings_.bad_value(*count, "a rank that holds no microbatch cannot run any", "1 or more");
+    schedule.max_in_flight = most.value_or(0);
+  }
   if (actions) {
+    const auto read_cell = [&](Findings& findings, JsonRef cell, std::string_view what) {
+      schedule.action_spans.back().push_back(cell.node().span);
+      return read_text(findings, cell, what);
+    };
     schedule.actions =
         read_list<std::vector<std::string>>(findings_, *actions, "field `actions`", false,
-                                            [](Findings& findings, JsonRef row, std::string_view what) {
-                                              return read_list<std::string>(findings, row, what, false, read_text);
+                                            [&](Findings& findings, JsonRef row, std::string_view what) {
+                                              schedule.action_spans.emplace_back();
+                                              return read_list<std::string>(findings, row, what, false, read_cell);
                                             })
             .value_or(schedule.actions);
   }

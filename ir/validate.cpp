@@ -46,6 +46,7 @@ bool check_reference(const Reference& reference, Problems& problems) {
   for (const ReferenceState& state : reference.state) context.exit.push_back(state.next);
   for (const ReferenceOutput& output : reference.outputs) context.exit.push_back(output.value);
   const bool sound = check_program(program, context, problems);
+  if (sound) check_no_actions(program.body, problems);
   const auto& ids = context.entry;
   if (!sound || !std::all_of(ids.begin(), ids.end(), [&](ValueId id) { return exists(program, id); })) return false;
 
@@ -190,19 +191,6 @@ void check_claims(const Reference& reference, const Plan& plan, const PlacementC
     problems.error("SP0110", "output-not-covered",
                    "no plan output represents reference output " + backticked(output.name), output.span,
                    "an output of that name");
-  }
-}
-
-void check_schedule(const Plan& plan, Problems& problems) {
-  if (!plan.schedule) return;
-  const Schedule& schedule = *plan.schedule;
-  if (schedule.microbatches < 1 || schedule.virtual_stages < 1) {
-    problems.error("SP0121", "malformed-schedule", "the schedule has no microbatch or no stage", schedule.span,
-                   "1 or more", std::to_string(std::min(schedule.microbatches, schedule.virtual_stages)));
-  }
-  if (schedule.generator.empty() == schedule.actions.empty()) {
-    problems.error("SP0121", "malformed-schedule", "the schedule is not given in one way", schedule.span,
-                   "one of `generator` and `actions`");
   }
 }
 

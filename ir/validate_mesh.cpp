@@ -155,7 +155,7 @@ bool check_owned(const OwnedAxis& owned, std::int64_t axis_size, Span span, Prob
   return true;
 }
 
-// Every rank must run something, and, unless the schedule interleaves several programs on a rank, one thing.
+// Every rank runs exactly one program: one that holds several stages of the model lists them all.
 // Only the axes that some stage names matter: the cells of their product are counted.
 void check_stage_cover(const Plan& plan, const MeshFacts& meshes, Problems& problems) {
   constexpr std::int64_t max_cells = std::int64_t{1} << 22;
@@ -196,9 +196,7 @@ void check_stage_cover(const Plan& plan, const MeshFacts& meshes, Problems& prob
       return;
     }
   }
-  const bool listed = plan.schedule && !plan.schedule->actions.empty();
-  const std::int64_t most = plan.schedule ? std::max<std::int64_t>(1, plan.schedule->virtual_stages) : 1;
-  std::vector<std::int64_t> programs(static_cast<std::size_t>(cells), 0);
+  std::vector<bool> taken(static_cast<std::size_t>(cells), false);
   std::int64_t work = 0;
   for (const StageProgram& stage : plan.stages) {
     std::vector<std::vector<std::int64_t>> choices(axes.size());
@@ -218,23 +216,25 @@ void check_stage_cover(const Plan& plan, const MeshFacts& meshes, Problems& prob
     bool doubled = false;
     const std::function<void(std::size_t, std::int64_t)> visit = [&](std::size_t axis, std::int64_t cell) {
       if (axis == axes.size()) {
-        doubled = ++programs[static_cast<std::size_t>(cell)] > most || doubled;
+        doubled = taken[static_cast<std::size_t>(cell)] || doubled;
+        taken[static_cast<std::size_t>(cell)] = true;
         return;
       }
       for (const std::int64_t c : choices[axis]) visit(axis + 1, cell + c * strides[axis]);
     };
     visit(0, 0);
-    if (doubled && !listed) {
+    if (doubled) {
       problems.error("SP0114", "stage-cover",
-                     "ranks of stage " + backticked(stage.name) + " run more programs than the schedule gives them",
-                     stage.span, "at most " + std::to_string(most) + " on each rank");
+                     "ranks of stage " + backticked(stage.name) + " run another program, too", stage.span,
+                     "one program for each rank", "two",
+                     "correct `where`; several stages of the model on a rank are one program");
       return;
     }
   }
-  const auto idle = std::find(programs.begin(), programs.end(), 0);
-  if (idle == programs.end()) return;
+  const auto idle = std::find(taken.begin(), taken.end(), false);
+  if (idle == taken.end()) return;
   std::string where;
-  std::int64_t cell = idle - programs.begin();
+  std::int64_t cell = idle - taken.begin();
   for (const std::string_view axis : axes) {
     where += (where.empty() ? "" : ", ") + std::string(axis) + "=" + std::to_string(cell % meshes.axes.size(axis));
     cell /= meshes.axes.size(axis);

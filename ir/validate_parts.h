@@ -121,4 +121,10 @@ struct ProgramContext {
 // False if the program's structure is broken: value ids must not be looked up then.
 bool check_program(const Program& program, const ProgramContext& context, Problems& problems);
 
+// ---- validate_schedule.cpp
+
+void check_no_actions(const std::vector<Instruction>& reference, Problems& problems);
+// Of programs that are sound.
+void check_schedule(const Plan& plan, Problems& problems);
+
 }  // namespace shardproof::ir

@@ -25,7 +25,7 @@ USES = {  # component -> what it may include, besides itself
     "verifier/execution": {"ir", "lowering"},
     "verifier/kernel": {"ir", "lowering", "solvers/kernel"},
     "verifier/witness": {"ir", "solvers/kernel", "solvers/witness", "verifier/kernel"},
-    "verifier/structure": {"ir"},
+    "verifier/structure": {"ir", "lowering"},
     "verifier/certificate": {"ir", "lowering", "solvers/kernel", "verifier/kernel", "verifier/structure"},
     "verifier": {"ir", "lowering", "solvers/kernel", "solvers", "solvers/witness", "verifier/execution", "verifier/kernel",
                  "verifier/witness", "verifier/structure", "verifier/certificate"},

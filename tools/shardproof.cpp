@@ -24,6 +24,7 @@ constexpr Verb kVerbs[] = {
     {"parity", "run a plan and its reference on random inputs, tensor by tensor", cmd_parity},
     {"reshard-check", "check that training saved by one plan goes on under another", cmd_reshard_check},
     {"show", "print a plan for people", cmd_show},
+    {"schedule", "print which action each pipeline rank runs when", cmd_schedule},
     {"explain", "print the page of a diagnostic code", cmd_explain},
     {"fmt", "print a plan file in canonical form", cmd_fmt},
     {"edit", "remove one instruction of a plan, to see what it was good for", cmd_edit},

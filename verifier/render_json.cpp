@@ -1,5 +1,6 @@
 #include "verifier/render_json.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -116,6 +117,18 @@ Json counterexample_json(const Counterexample& c) {
   return object;
 }
 
+Json schedule_json(const structure::ScheduleSummary& schedule) {
+  Json object = {{"name", schedule.name},
+                 {"microbatches", schedule.microbatches},
+                 {"peak_in_flight", schedule.in_flight.empty() ? 0 : *std::max_element(schedule.in_flight.begin(), schedule.in_flight.end())},
+                 {"in_flight", schedule.in_flight}};
+  if (schedule.slots) {
+    object["slots"] = schedule.slots->all;
+    object["idle_slots"] = schedule.slots->idle;
+  }
+  return object;
+}
+
 }  // namespace
 
 std::string without_numbers(std::string_view text) {
@@ -172,6 +185,7 @@ void render_json(const Report& report, const ir::SourceFile* source, std::string
                      {"solver", report.smt->solver}, {"not_confirmed", std::move(open)}};
   }
   add_text(object, "no_counterexample", report.no_counterexample);
+  if (report.schedule) object["schedule"] = schedule_json(*report.schedule);
   object["diagnostics"] = std::move(diagnostics);
   if (options.statistics) {
     const Statistics& statistics = report.statistics;

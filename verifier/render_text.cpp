@@ -243,6 +243,14 @@ void render_confirmation(const SmtConfirmation& smt, std::ostream& out) {
   if (smt.open.size() > kShown) out << "  and for " << smt.open.size() - kShown << " other reasons\n";
 }
 
+void render_schedule(const structure::ScheduleSummary& schedule, std::ostream& out) {
+  const auto ranks = static_cast<std::int64_t>(schedule.in_flight.size());
+  out << "schedule " << printable(schedule.name) << ": " << schedule.microbatches << (schedule.microbatches == 1 ? " microbatch" : " microbatches") << " on " << plural(ranks, "pipeline rank")
+      << ", at most " << (schedule.in_flight.empty() ? 0 : *std::max_element(schedule.in_flight.begin(), schedule.in_flight.end())) << " in flight on a rank";
+  if (schedule.slots) out << ", " << schedule.slots->idle << " of " << plural(schedule.slots->all, "slot") << " idle";
+  out << "\n";
+}
+
 }  // namespace
 
 void render_full(const Report& report, const ir::SourceFile* source, std::string_view path, const TextOptions& options,
@@ -260,6 +268,7 @@ void render_full(const Report& report, const ir::SourceFile* source, std::string
   if (!report.no_counterexample.empty()) out << "no counterexample: " << printable(report.no_counterexample) << "\n";
   if (!report.executed.empty()) out << report.executed << "\n";
   if (report.smt) render_confirmation(*report.smt, out);
+  if (report.schedule) render_schedule(*report.schedule, out);
   if (report.verdict != Verdict::invalid) render_assumptions(report, out);
   if (!report.diagnostics.empty() && find_rule(report.diagnostics.front().code) != nullptr) {
     out << "for more about this finding, run `shardproof explain " << report.diagnostics.front().code << "`\n";

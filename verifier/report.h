@@ -15,6 +15,7 @@
 
 #include "ir/diagnostic.h"
 #include "ir/plan.h"
+#include "verifier/structure/findings.h"
 
 namespace shardproof::verifier {
 
@@ -116,6 +117,7 @@ struct Report {
   std::string unknown_reason;            // verdict == unknown: one sentence, with the place
   std::optional<Counterexample> counterexample;  // verdict == not_equivalent by execution
   std::string no_counterexample;         // why none was found; empty: found, or not looked for
+  std::optional<structure::ScheduleSummary> schedule;  // of a plan that has a schedule
   Statistics statistics;
 };
 

@@ -135,6 +135,7 @@ Report verify(const ir::Document& document, const VerifyOptions& options) {
     return finish();
   }
   structure::Findings structure = structure::check(document);
+  report.schedule = std::move(structure.schedule);
   for (ir::Diagnostic& d : structure.warnings) sink.add(std::move(d));
   if (!structure.violations.empty()) {
     report.verdict = Verdict::not_equivalent;

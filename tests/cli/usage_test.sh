@@ -35,7 +35,7 @@ err_has '--jobs'
 sp 2 verify good.json --memory lots
 err_has '--memory'
 
-for verb in plan verify show explain fmt edit; do
+for verb in plan verify show schedule explain fmt edit; do
   sp 0 "$verb" --help
   out_has "shardproof $verb"
   err_empty

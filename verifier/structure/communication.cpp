@@ -91,7 +91,7 @@ Groups lists_along(const ir::Plan& plan, const std::vector<std::string>& axes) {
 
 class Collector {
  public:
-  Collector(const ir::Plan& plan, const RankClasses& classes, Findings& findings) : plan_(plan), classes_(classes), findings_(findings) {
+  Collector(const ir::Plan& plan, const RankClasses& classes, const ScheduledPlan* scheduled, Findings& findings) : plan_(plan), classes_(classes), scheduled_(scheduled), findings_(findings) {
     for (std::size_t s = 0; s < plan.stages.size(); ++s) {
       stage_by_name_.emplace(plan.stages[s].name, s);
       for_each_instruction(plan.stages[s].program.body, [&](const Instruction& i) {
@@ -118,26 +118,60 @@ class Collector {
 
  private:
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+  static constexpr std::size_t kMaxItems = std::size_t{1} << 20;
 
   std::vector<Item> script(const std::vector<Instruction>& body) {
     std::vector<Item> items;
     for (const Instruction& i : body) {
-      if (i.op == OpCode::loop) {
-        Item loop{Item::Kind::loop, 0, &i, script(i.region->body)};
-        if (!loop.body.empty()) items.push_back(std::move(loop));
-      } else if (i.op == OpCode::wait) {
-        const auto started = site_of_value_.find(i.inputs.front().index);
-        if (started != site_of_value_.end()) items.push_back({Item::Kind::wait, started->second, &i, {}});
-      } else if (ir::schema_of(i.op).family == ir::OpFamily::communication) {
-        const bool message = i.op == OpCode::send || i.op == OpCode::recv;
-        const std::size_t link = message ? channel(i) : communicator(i);
-        if (link == kNone) continue;
-        if (!i.outputs.empty()) site_of_value_[i.outputs.front().index] = result_.sites.size();
-        items.push_back({Item::Kind::start, result_.sites.size(), nullptr, {}});
-        result_.sites.push_back({&i, stage_, message, link});
-      }
+      const ScheduledProgram* program = scheduled_ == nullptr ? nullptr : &scheduled_->programs[stage_];
+      if (program != nullptr && program->loop == &i) actions(*program, items);
+      else if (auto item = item_of(i)) items.push_back(*std::move(item));
     }
     return items;
+  }
+
+  // What an instruction says to other programs; nullopt: nothing.
+  std::optional<Item> item_of(const Instruction& i) {
+    if (i.op == OpCode::loop) {
+      Item loop{Item::Kind::loop, 0, &i, script(i.region->body)};
+      return loop.body.empty() ? std::nullopt : std::optional(std::move(loop));
+    }
+    if (i.op == OpCode::wait) {
+      const auto started = site_of_value_.find(i.inputs.front().index);
+      return started == site_of_value_.end() ? std::nullopt : std::optional(Item{Item::Kind::wait, started->second, &i, {}});
+    }
+    if (ir::schema_of(i.op).family != ir::OpFamily::communication) return std::nullopt;
+    const bool message = i.op == OpCode::send || i.op == OpCode::recv;
+    const std::size_t link = message ? channel(i) : communicator(i);
+    if (link == kNone) return std::nullopt;
+    if (!i.outputs.empty()) site_of_value_[i.outputs.front().index] = result_.sites.size();
+    result_.sites.push_back({&i, stage_, message, link});
+    return Item{Item::Kind::start, result_.sites.size() - 1, nullptr, {}};
+  }
+
+  // The loop over microbatches, taken apart: each action with what it runs of its iteration, in the order of the text.
+  void actions(const ScheduledProgram& program, std::vector<Item>& items) {
+    std::vector<std::pair<std::size_t, Item>> says;  // label of the instruction
+    const auto& body = program.loop->region->body;
+    for (std::size_t k = 0; k < body.size(); ++k)
+      if (auto item = item_of(body[k])) says.emplace_back(program.label_of[k], *std::move(item));
+    std::map<std::array<std::size_t, 2>, std::vector<Item>> bodies;
+    for (const ScheduledStep& step : program.steps) {
+      if (!step.action.microbatch) continue;
+      const auto [entry, fresh] = bodies.try_emplace(step.labels);
+      if (fresh)
+        for (const auto& [label, item] : says)
+          if (step.runs(label)) entry->second.push_back(item);
+      count_ += entry->second.size();
+      if (count_ > kMaxItems) return too_often(*program.loop);
+      if (!entry->second.empty()) items.push_back({Item::Kind::action, 0, program.loop, entry->second, *step.action.microbatch, step.cell});
+    }
+  }
+
+  void too_often(const Instruction& loop) {
+    if (std::exchange(told_too_often_, true)) return;
+    findings_.undecided.push_back(ir::make_error("SP0905", "unsupported", "the schedule makes stages communicate too often to follow it", loop.span,
+                                                 "at most " + std::to_string(kMaxItems) + " transfers in the actions of a step", "more"));
   }
 
   bool own(const Site& site) const { return !site.message && !result_.communicators[site.link].crosses; }
@@ -170,9 +204,9 @@ class Collector {
 
   void drop_own(std::vector<Item>& items, const std::set<std::string>& behind) const {
     for (Item& item : items)
-      if (item.kind == Item::Kind::loop) drop_own(item.body, behind);
+      if (item.has_body()) drop_own(item.body, behind);
     std::erase_if(items, [&](const Item& item) {
-      if (item.kind == Item::Kind::loop) return item.body.empty();
+      if (item.has_body()) return item.body.empty();
       const Site& site = result_.sites[item.site];
       return own(site) && !behind.contains(queues(site).back());
     });
@@ -246,8 +280,7 @@ class Collector {
     const auto [entry, fresh] = by_channel_.emplace(key, result_.channels.size());
     if (!fresh) return entry->second;
     for (std::size_t cls = 0; cls < classes_.count(); ++cls) {
-      const auto& stages = classes_.stages_of(cls);
-      if (std::find(stages.begin(), stages.end(), from) == stages.end()) continue;
+      if (classes_.stage_of(cls) != from) continue;
       if (classes_.counterpart(cls, plan_.stages[from], plan_.stages[to])) continue;
       entry->second = kNone;
       return problem("stages " + quoted(plan_.stages[from].name) + " and " + quoted(plan_.stages[to].name) + " exchange messages, and run on different numbers of ranks",
@@ -259,6 +292,7 @@ class Collector {
 
   const ir::Plan& plan_;
   const RankClasses& classes_;
+  const ScheduledPlan* scheduled_;
   Findings& findings_;
   Communication result_;
   bool lists_ = false;     // some collective lists its groups
@@ -268,26 +302,37 @@ class Collector {
   std::map<std::string, std::size_t> by_key_;      // communicators
   std::map<std::string, std::size_t> by_channel_;
   std::unordered_map<std::int32_t, std::size_t> site_of_value_;
+  std::size_t count_ = 0;  // items of actions
+  bool told_too_often_ = false;
 };
 
 }  // namespace
 
-std::vector<Item> Communication::on_link(std::size_t stage, bool message, std::size_t link) const {
-  const auto filter = [&](const auto& self, const std::vector<Item>& items) -> std::vector<Item> {
-    std::vector<Item> kept;
-    for (const Item& item : items) {
-      if (item.kind == Item::Kind::start && sites[item.site].message == message && sites[item.site].link == link) kept.push_back(item);
-      if (item.kind != Item::Kind::loop) continue;
-      Item loop{Item::Kind::loop, 0, item.instruction, self(self, item.body)};
-      if (!loop.body.empty()) kept.push_back(std::move(loop));
-    }
-    return kept;
-  };
-  return filter(filter, scripts[stage]);
+std::map<Communication::Link, std::vector<Item>> Communication::split(const std::vector<Item>& items) const {
+  std::map<Link, std::vector<Item>> result;
+  for (const Item& item : items) {
+    if (item.kind == Item::Kind::start) result[{sites[item.site].message, sites[item.site].link}].push_back(item);
+    if (!item.has_body()) continue;
+    for (auto& [link, body] : split(item.body)) result[link].push_back({item.kind, 0, item.instruction, std::move(body), item.iteration, item.cell});
+  }
+  return result;
 }
 
-Communication communication_of(const ir::Plan& plan, const RankClasses& classes, Findings& findings) {
-  return Collector(plan, classes, findings).run();
+void Communication::index_links() {
+  by_link_.clear();
+  for (const std::vector<Item>& script : scripts) by_link_.push_back(split(script));
+}
+
+const std::vector<Item>& Communication::on_link(std::size_t stage, bool message, std::size_t link) const {
+  static const std::vector<Item> none;
+  const auto found = by_link_[stage].find({message, link});
+  return found == by_link_[stage].end() ? none : found->second;
+}
+
+Communication communication_of(const ir::Plan& plan, const RankClasses& classes, const ScheduledPlan* scheduled, Findings& findings) {
+  Communication communication = Collector(plan, classes, scheduled, findings).run();
+  communication.index_links();
+  return communication;
 }
 
 std::set<std::string> axes_crossed_by_messages(const ir::Plan& plan) {

@@ -1,5 +1,6 @@
 // What the stages of a plan say to each other, without what they compute: for each stage the sequence of collectives and
-// messages that may involve ranks that run other programs, loops kept as loops.
+// messages that may involve ranks that run other programs, loops kept as loops, but for loops that a schedule takes apart: these are
+// the actions of its row.
 //
 // Collectives whose groups lie within one class of ranks are left out: their members run the same instructions in the
 // same order, so they match, and a wait in one of them is a wait for a rank at the same place of the same program. They stay
@@ -8,12 +9,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ir/plan.h"
 #include "verifier/structure/findings.h"
 #include "verifier/structure/rank_classes.h"
+#include "verifier/structure/scheduled_plan.h"
 
 namespace shardproof::verifier::structure {
 
@@ -41,11 +46,14 @@ struct Site {
 };
 
 struct Item {
-  enum class Kind { start, wait, loop };
+  enum class Kind { start, wait, loop, action };
   Kind kind = Kind::start;
   std::size_t site = 0;              // start; wait: of the transfer that is waited for
-  const ir::Instruction* instruction = nullptr;  // wait, loop
-  std::vector<Item> body;            // loop
+  const ir::Instruction* instruction = nullptr;  // wait, loop; action: the loop over microbatches
+  std::vector<Item> body;            // loop; action: what it runs of one iteration
+  std::int64_t iteration = -1;       // action
+  std::size_t cell = 0;              // action: in ScheduledProgram::cells
+  bool has_body() const { return kind == Kind::loop || kind == Kind::action; }
 };
 
 struct Communication {
@@ -54,12 +62,19 @@ struct Communication {
   std::vector<Site> sites;
   std::vector<std::vector<Item>> scripts;  // of each stage
 
-  // Items of a stage that start something on the link; loops without any are left out.
-  std::vector<Item> on_link(std::size_t stage, bool message, std::size_t link) const;
+  // Items of a stage that start something on the link; loops and actions without any are left out.
+  const std::vector<Item>& on_link(std::size_t stage, bool message, std::size_t link) const;
+  void index_links();  // makes on_link know the scripts
+
+ private:
+  using Link = std::pair<bool, std::size_t>;
+  std::map<Link, std::vector<Item>> split(const std::vector<Item>& items) const;
+  std::vector<std::map<Link, std::vector<Item>>> by_link_;  // of each stage
 };
 
 // Reports messages to stages that do not exist or have other ranks (SP0303), and what it cannot tell (undecided).
-Communication communication_of(const ir::Plan& plan, const RankClasses& classes, Findings& findings);
+// `scheduled`: null if the plan has no schedule.
+Communication communication_of(const ir::Plan& plan, const RankClasses& classes, const ScheduledPlan* scheduled, Findings& findings);
 
 // Axes along which a message goes from one coordinate of several to another: their coordinates are to be told apart.
 std::set<std::string> axes_crossed_by_messages(const ir::Plan& plan);

@@ -6,7 +6,6 @@
 #include <boost/graph/strong_components.hpp>
 #include <map>
 #include <set>
-#include <unordered_map>
 
 #include "verifier/structure/cursor.h"
 
@@ -18,13 +17,13 @@ constexpr std::int64_t kMaxSteps = std::int64_t{1} << 20;
 
 constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
-// The ranks of one class in one of their programs.
+// The ranks of one class.
 struct Process {
-  std::size_t cls, stage;
+  std::size_t stage;
   Cursor cursor;
   std::size_t waits_for = kNone;  // event
   bool ended = false;
-  std::unordered_map<std::size_t, std::size_t> last_of_site = {};        // event that the site started last
+  std::map<std::pair<std::size_t, std::int64_t>, std::size_t> last_of_site = {};  // event that the site started last, for each microbatch
   std::map<std::string, std::size_t> last_of_stream = {};
   std::map<std::pair<std::size_t, bool>, std::int64_t> started = {};     // on each link (messages: true) as its n-th
 };
@@ -50,11 +49,7 @@ class Run {
  public:
   Run(const ir::Plan& plan, const RankClasses& classes, const Communication& communication, Findings& findings)
       : plan_(plan), classes_(classes), communication_(communication), findings_(findings) {
-    for (std::size_t cls = 0; cls < classes.count(); ++cls)
-      for (const std::size_t stage : classes.stages_of(cls)) {
-        process_of_[{cls, stage}] = processes_.size();
-        processes_.push_back({cls, stage, Cursor(communication.scripts[stage])});
-      }
+    for (std::size_t cls = 0; cls < classes.count(); ++cls) processes_.push_back({classes.stage_of(cls), Cursor(communication.scripts[classes.stage_of(cls)])});
     uses_.resize(communication.communicators.size());
     for (const Site& site : communication.sites)
       if (!site.message && communication.communicators[site.link].crosses) uses_[site.link].insert(site.stage);
@@ -83,13 +78,13 @@ class Run {
     while (!process.cursor.at_end()) {
       if (++steps_ > kMaxSteps) return;
       const Item& item = process.cursor.item();
-      if (item.kind == Item::Kind::loop) {
+      if (item.has_body()) {
         process.cursor.enter();
         continue;
       }
       if (process.waits_for == kNone) {
         const bool starts = item.kind == Item::Kind::start;
-        const std::size_t event = starts ? start(p, item.site) : process.last_of_site.at(item.site);
+        const std::size_t event = starts ? start(p, item.site) : started(process, item.site);
         if (!(starts && communication_.sites[item.site].async()) && !events_[event].ended) {
           process.waits_for = event;
           events_[event].waiting.push_back(p);
@@ -116,7 +111,7 @@ class Run {
       events_[on].before.push_back(event);
     };
     depend(before, {});
-    process.last_of_site[site_index] = event;
+    process.last_of_site[{site_index, process.cursor.microbatch()}] = event;
     if (const std::string stream = site.instruction->attributes.get_or<std::string>("stream", {}); !stream.empty()) {
       const auto [entry, fresh] = process.last_of_stream.emplace(stream, event);
       if (!fresh) depend(entry->second, stream);
@@ -128,28 +123,32 @@ class Run {
     return event;
   }
 
+  // What a wait waits for: the transfer of its own microbatch, or one that was started outside the loop.
+  static std::size_t started(const Process& process, std::size_t site) {
+    const auto own = process.last_of_site.find({site, process.cursor.microbatch()});
+    return own != process.last_of_site.end() ? own->second : process.last_of_site.at({site, -1});
+  }
+
   std::size_t event_of(std::size_t p, const Site& site, std::int64_t turn) {
-    const Process& process = processes_[p];
     if (site.message) {
       const Channel& channel = communication_.channels[site.link];
       const bool sends = site.instruction->op == ir::OpCode::send;
       const auto& own = plan_.stages[sends ? channel.from : channel.to];
       const auto& other = plan_.stages[sends ? channel.to : channel.from];
-      const std::size_t peer = process_of_.at({*classes_.counterpart(process.cls, own, other), sends ? channel.to : channel.from});
+      const std::size_t peer = *classes_.counterpart(p, own, other);
       const auto [event, fresh] = new_event({true, site.link, sends ? p : peer, turn});
       if (fresh) events_[event].participants = sends ? std::vector<std::size_t>{p, peer} : std::vector<std::size_t>{peer, p};
       return event;
     }
     const GroupClasses& groups = communication_.communicators[site.link].groups;
-    const std::size_t group = groups.of_class[process.cls];
+    const std::size_t group = groups.of_class[p];
     const bool own = groups.members[group].size() == 1;  // ranks of one class, all of them here
     const auto [event, fresh] = new_event({false, site.link, own ? kNone - p : group, turn});
     if (!fresh) return event;
     if (own) events_[event].participants.push_back(p);
     else
       for (const std::size_t cls : groups.members[group])
-        for (const std::size_t stage : classes_.stages_of(cls))
-          if (uses_[site.link].contains(stage)) events_[event].participants.push_back(process_of_.at({cls, stage}));
+        if (uses_[site.link].contains(classes_.stage_of(cls))) events_[event].participants.push_back(cls);
     steps_ += static_cast<std::int64_t>(events_[event].participants.size());
     return event;
   }
@@ -227,7 +226,7 @@ class Run {
     return circle;
   }
 
-  std::string ranks(std::size_t p) const { return ranks_text(plan_, classes_, processes_[p].cls, processes_[p].stage); }
+  std::string ranks(std::size_t p) const { return ranks_text(plan_, classes_, p, processes_[p].stage); }
 
   std::string event_text(std::size_t e) const { return describe(plan_, communication_.sites[events_[e].site]); }
   ir::Span event_span(std::size_t e) const { return communication_.sites[events_[e].site].instruction->span; }
@@ -258,9 +257,9 @@ class Run {
     d.message = kinds.size() == 1   ? ranks(who[0]) + " wait for themselves"
                 : kinds.size() == 2 ? ranks(*kinds.begin()) + " and " + ranks(*kinds.rbegin()) + " wait for each other"
                                     : "ranks of " + std::to_string(kinds.size()) + " kinds wait for each other, so that the step never ends";
-    for (const std::size_t p : who) d.found += classes_.describe(processes_[p].cls) + " -> ";
-    d.found += classes_.describe(processes_[who[0]].cls);
-    for (const std::size_t p : kinds) d.subject.rank += (d.subject.rank.empty() ? "ranks " : "; ") + classes_.describe(processes_[p].cls);
+    for (const std::size_t p : who) d.found += classes_.describe(p) + " -> ";
+    d.found += classes_.describe(who[0]);
+    for (const std::size_t p : kinds) d.subject.rank += (d.subject.rank.empty() ? "ranks " : "; ") + classes_.describe(p);
     const std::size_t event = *std::find_if(circle.begin(), circle.end(), [&](std::size_t v) { return v >= first_event; }) - first_event;
     d.subject.instruction = event_text(event);
     d.expected = "an order in which every wait ends";
@@ -276,7 +275,7 @@ class Run {
     const Site& site = communication_.sites[item.site];
     const bool waits = item.kind == Item::Kind::wait;
     const std::string iteration = process.cursor.iteration_text();
-    d.labels.push_back({(waits ? *item.instruction : *site.instruction).span, "ranks " + classes_.describe(process.cls) + " wait here" + iteration, d.labels.empty()});
+    d.labels.push_back({(waits ? *item.instruction : *site.instruction).span, "ranks " + classes_.describe(p) + " wait here" + iteration, d.labels.empty()});
     d.notes.push_back(ranks(p) + " wait in " + (waits ? "the wait for " : "") + describe(plan_, site) + iteration +
                       (then >= processes_.size() ? "" : then == p ? " for themselves" : " for " + ranks(then)));
   }
@@ -290,8 +289,7 @@ class Run {
   const RankClasses& classes_;
   const Communication& communication_;
   Findings& findings_;
-  std::vector<Process> processes_;
-  std::map<std::pair<std::size_t, std::size_t>, std::size_t> process_of_;
+  std::vector<Process> processes_;  // as the classes
   std::vector<std::set<std::size_t>> uses_;  // of each communicator: stages
   std::vector<Event> events_;
   std::map<Key, std::size_t> event_by_key_;

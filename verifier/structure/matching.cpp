@@ -39,36 +39,21 @@ class Matching {
   void collectives(std::size_t link) {
     const Communicator& communicator = communication_.communicators[link];
     if (!communicator.crosses) return;
-    std::vector<std::vector<Item>> sequences;
-    for (std::size_t s = 0; s < plan_.stages.size(); ++s) sequences.push_back(communication_.on_link(s, false, link));
     std::map<std::pair<std::size_t, std::size_t>, bool> compared;  // stages
     for (const std::vector<std::size_t>& members : communicator.groups.members) {
       if (members.size() < 2) continue;
       std::optional<Side> first;
       std::vector<Side> others;
       for (const std::size_t cls : members) {
-        std::vector<std::size_t> users;
-        for (const std::size_t s : classes_.stages_of(cls))
-          if (!sequences[s].empty()) users.push_back(s);
-        if (users.size() > 1) return several_programs(communicator, users);
-        const std::size_t stage = users.empty() ? classes_.stages_of(cls).front() : users.front();
-        Side side{stage, users.empty() ? std::vector<Item>{} : sequences[stage], ranks_text(plan_, classes_, cls, stage)};
-        if (!first && !users.empty()) first = std::move(side);
+        const std::size_t stage = classes_.stage_of(cls);
+        Side side{stage, communication_.on_link(stage, false, link), ranks_text(plan_, classes_, cls, stage)};
+        if (!first && !side.items.empty()) first = std::move(side);
         else others.push_back(std::move(side));
       }
       if (!first) continue;  // nobody uses this group
       for (const Side& other : others)
         if (compared.emplace(std::pair(first->stage, other.stage), true).second && first->stage != other.stage) compare(*first, other, communicator.text);
     }
-  }
-
-  void several_programs(const Communicator& communicator, const std::vector<std::size_t>& stages) {
-    matched_ = false;
-    ir::Diagnostic d = ir::make_error("SP0905", "unsupported",
-                                      "the order of collectives over " + communicator.text + " depends on the schedule: ranks run stages `" + plan_.stages[stages[0]].name + "` and `" +
-                                          plan_.stages[stages[1]].name + "`, which both have some",
-                                      plan_.stages[stages[1]].span, "collectives between stages in one program of each rank", "in two");
-    findings_.undecided.push_back(std::move(d));
   }
 
   void compare(const Side& a, const Side& b, const std::string& group) {
@@ -94,7 +79,7 @@ class Matching {
   }
 
   static bool enter(Cursor& cursor) {
-    if (cursor.at_end() || cursor.item().kind != Item::Kind::loop) return false;
+    if (cursor.at_end() || !cursor.item().has_body()) return false;
     cursor.enter();
     return true;
   }
@@ -142,8 +127,6 @@ class Matching {
 
   void mismatch(const Side& a, const Side& b, const Cursor& x, const Cursor& y, std::int64_t place, const std::string& group, const Difference& differs) {
     const bool order = same_set(all_of(a), all_of(b));
-    // With a schedule it is not the order of the program that counts.
-    if (order && plan_.schedule) return left_to_schedule(b.stage);
     const std::string first = describe(plan_, communication_.sites[x.item().site]), second = describe(plan_, communication_.sites[y.item().site]);
     ir::Diagnostic d;
     d.message = order ? a.ranks + " and " + b.ranks + " start their collectives over " + group + " in different orders"
@@ -205,9 +188,9 @@ class Matching {
     std::vector<Item> kept;
     for (const Item& item : items) {
       if (item.kind == Item::Kind::start && communication_.sites[item.site].instruction->op == op) kept.push_back(item);
-      if (item.kind != Item::Kind::loop) continue;
-      Item loop{Item::Kind::loop, 0, item.instruction, only(item.body, op)};
-      if (!loop.body.empty()) kept.push_back(std::move(loop));
+      if (!item.has_body()) continue;
+      Item part{item.kind, 0, item.instruction, only(item.body, op), item.iteration, item.cell};
+      if (!part.body.empty()) kept.push_back(std::move(part));
     }
     return kept;
   }
@@ -297,7 +280,6 @@ class Matching {
   }
 
   void other_number(const Channel& channel, const Cursor& x, const Cursor& y, std::int64_t place) {
-    if (plan_.schedule) return left_to_schedule(channel.to);
     const auto text = [&](const Cursor& c, std::size_t own, std::size_t other) {
       const auto first = number(c, plan_.stages[own], plan_.stages[other], false), last = number(c, plan_.stages[own], plan_.stages[other], true);
       return "number " + std::to_string(*first) + (*last != *first ? " to " + std::to_string(*last) : "");
@@ -337,9 +319,6 @@ class Matching {
   }
   void too_long(const std::string& what, std::size_t stage) {
     undecided(what + " are not matched: there are too many of them in loops that differ", plan_.stages[stage].span, "loops with equal trip counts on both sides", "other loops");
-  }
-  void left_to_schedule(std::size_t stage) {
-    undecided("the order in which stages communicate is that of the schedule, which is not interpreted", plan_.stages[stage].span, "the same order in both programs", "different orders");
   }
   void undecided_number(const std::string& what, std::size_t site) {
     undecided(what + " are not matched: their numbers depend on coordinates in different ways", span(site), "equal expressions", describe(plan_, communication_.sites[site]));

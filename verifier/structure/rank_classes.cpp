@@ -74,13 +74,17 @@ RankClasses::RankClasses(const ir::Plan& plan, const std::set<std::string>& sing
     runs.push_back(std::move(of_axis));
     axes_.push_back(std::move(axis));
   }
-  stages_.resize(count);
-  for (std::size_t cls = 0; cls < count; ++cls)
-    for (std::size_t s = 0; s < plan.stages.size(); ++s) {
-      bool here = true;
-      for (std::size_t a = 0; a < axes_.size() && here; ++a) here = runs[a][s][along_axis(cls, axes_[a])];
-      if (here) stages_[cls].push_back(s);
-    }
+  for (std::size_t cls = 0; cls < count; ++cls) {
+    std::size_t s = 0;
+    const auto here = [&] {
+      for (std::size_t a = 0; a < axes_.size(); ++a)
+        if (!runs[a][s][along_axis(cls, axes_[a])]) return false;
+      return true;
+    };
+    while (s < plan.stages.size() && !here()) ++s;
+    SHARDPROOF_CHECK(s < plan.stages.size());  // validated: each rank runs one program
+    stages_.push_back(s);
+  }
 }
 
 std::string RankClasses::describe(std::size_t cls) const {

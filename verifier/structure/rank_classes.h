@@ -1,4 +1,4 @@
-// Ranks by the programs they run. Ranks are told apart only along the mesh axes by which stages are placed (`where`), and
+// Ranks by the program they run. Ranks are told apart only along the mesh axes by which stages are placed (`where`), and
 // there only where stages differ: all others run the same instructions in the same order. So a plan on 16,384 ranks with
 // 16 pipeline stages has 16 classes.
 //
@@ -29,8 +29,8 @@ class RankClasses {
   RankClasses(const ir::Plan& plan, const std::set<std::string>& singled);
 
   std::size_t count() const { return stages_.size(); }  // 0: too many to be told apart
-  // Positions in plan.stages of the programs that ranks of the class run.
-  const std::vector<std::size_t>& stages_of(std::size_t cls) const { return stages_[cls]; }
+  // Position in plan.stages of the program that ranks of the class run.
+  std::size_t stage_of(std::size_t cls) const { return stages_[cls]; }
   std::string describe(std::size_t cls) const;  // "pp=0", "pp=2..5", "all ranks"
 
   // Groups along mesh axes, or some coordinates of them (ir/group_axis.h), which lie in one mesh; ranks elsewhere are groups of
@@ -56,7 +56,7 @@ class RankClasses {
   const ir::Plan& plan_;
   const ir::Mesh* mesh_ = nullptr;  // has all the axes
   std::vector<Axis> axes_;          // with two classes or more
-  std::vector<std::vector<std::size_t>> stages_;
+  std::vector<std::size_t> stages_;
 };
 
 // Coordinates along `axis` at which the stage runs; empty: at all.

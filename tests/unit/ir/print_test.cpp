@@ -83,6 +83,7 @@ TEST(PrintJson, RoundTripKeepsTheDocument) {
   }
   ASSERT_EQ(a.program.values.size(), b.program.values.size());
   EXPECT_EQ(first->plan.schedule->actions, second->plan.schedule->actions);
+  EXPECT_EQ(second->plan.schedule->max_in_flight, 3);
   EXPECT_EQ(first->plan.name, second->plan.name);
 }
 

@@ -347,7 +347,7 @@ TEST(PlanSchema, ListsEveryOperatorWithItsFields) {
     ASSERT_TRUE(name);
     EXPECT_EQ(name->node().text, schema.name);
     if (schema.code == OpCode::loop) continue;
-    std::vector<std::string> allowed = {"op", "out", "in", "type", "recompute", "source"};
+    std::vector<std::string> allowed = {"op", "out", "in", "type", "recompute", "action", "source"};
     std::vector<std::string> required;
     if (schema.results > 0) required.emplace_back("out");
     if (schema.min_inputs > 0) required.emplace_back("in");

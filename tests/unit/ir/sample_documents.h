@@ -44,7 +44,7 @@ inline constexpr const char* rich_document = R"({
         {"op": "loop", "index": "n", "trip": 2, "body": []},
         {"out": "c1", "op": "add", "in": ["c0", "r"]}]},
       {"op": "release", "in": ["c2", "a"]}]}],
-  "schedule": {"microbatches": 2, "actions": [["0F0", "", "0B0"], ["1F0"]]},
+  "schedule": {"microbatches": 2, "max_in_flight": 3, "actions": [["0F0", "", "0B0"], ["(0F1;1B0)OVERLAP_F_B"]]},
   "checkpoint": [{"key": "k", "state": "w", "file": "f"}],
   "notes": ["made by hand"]
 })";
@@ -87,13 +87,15 @@ inline constexpr const char* pipeline_document = R"({
        {"out": "pairs", "op": "all_reduce", "in": "noise", "groups": [[0, 1], [2, 3], [4, 5], [6, 7], [8, 9], [10, 11], [12, 13], [14, 15]],
         "reduce": "sum"},
        {"op": "loop", "index": "i", "trip": 2, "carry": [{"init": "sum", "arg": "a", "next": "b", "out": "c"}],
-        "body": [{"out": "b", "op": "add", "in": ["a", "noise"]}]}]},
+        "body": [{"out": "b", "op": "add", "in": ["a", "noise"], "action": "0F"}, {"out": "back", "op": "neg", "in": "noise", "action": "0B"}]}]},
     {"name": "second", "where": {"pp": [1]},
      "inputs": [],
      "state": [{"name": "w2", "of": "w", "mesh": "expert", "dims": [{"digits": ["ep", 2, 4], "permute": "zigzag"}, []], "next": "w2"}],
      "outputs": [{"name": "loss", "value": "l", "partial": {"tp": "sum"}}],
-     "body": [{"out": "l", "op": "reduce_sum", "in": "w2", "dims": [0, 1]}]}],
-  "schedule": {"generator": "1f1b", "microbatches": 2},
+     "body": [
+       {"out": "l", "op": "reduce_sum", "in": "w2", "dims": [0, 1]},
+       {"op": "loop", "index": "j", "trip": 2, "body": [{"out": "forth", "op": "neg", "in": "l", "action": "1F"}, {"out": "back", "op": "neg", "in": "forth", "action": "1B"}]}]}],
+  "schedule": {"generator": "1f1b", "microbatches": 2, "max_in_flight": 2},
   "checkpoint": [{"key": "a", "state": "w", "file": "f"}, {"key": "b", "state": "gu", "file": "f"}, {"key": "c", "state": "m", "file": "f"},
                  {"key": "d", "state": "step", "file": "f"}]
 })";

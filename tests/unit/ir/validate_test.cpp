@@ -153,14 +153,6 @@ TEST(Validate, EditsOfTheFileHaveTheirCodes) {
   }
 }
 
-TEST(Validate, VirtualStagesShareRanks) {
-  const std::string text = edited(R"("where": {"pp": [1]})", R"("where": {"pp": [0, 1]})");
-  std::string interleaved = text;
-  const std::string microbatches = R"("microbatches": 2)";
-  interleaved.replace(interleaved.find(microbatches), microbatches.size(), R"("microbatches": 2, "virtual_stages": 2)");
-  EXPECT_EQ(codes_of(interleaved), "");
-}
-
 // Programs built in memory have not passed the reader.
 TEST(Validate, ProgramsBuiltInMemoryAreChecked) {
   using Edit = std::function<void(Document&)>;
@@ -190,7 +182,7 @@ TEST(Validate, ProgramsBuiltInMemoryAreChecked) {
        "SP0122"},
       {"unknown variable", [&](Document& d) { stage(d).program.body[0].attributes.set("start", variable_expr("q")); },
        "SP0007"},
-      {"loop without body", [&](Document& d) { stage(d).program.body[4].region = nullptr; }, "SP0122"},
+      {"loop without body", [&](Document& d) { stage(d).program.body[4].region = nullptr; }, "SP0122 SP0121"},
       {"loop operands", [&](Document& d) { stage(d).program.body[4].inputs.clear(); }, "SP0122"},
       {"loop index",
        [&](Document& d) {

@@ -161,13 +161,5 @@ TEST(Deadlock, RanksThatWaitForACircleAreNoCircle) {
   EXPECT_EQ(d.found, "pp=1 -> pp=2 -> pp=1");
 }
 
-TEST(Deadlock, AScheduleDecidesTheOrder) {
-  const Findings found = check(plan(R"(["pp", 2])",
-                                    {{"a", R"("pp": [0])", list({send("b", "f"), recv("g", "b", "g")})}, {"b", R"("pp": [1])", list({send("a", "g"), recv("f", "a", "f")})}},
-                                    R"(, "schedule": {"generator": "1f1b", "microbatches": 4})"));
-  EXPECT_TRUE(found.violations.empty()) << text(found.violations);
-  EXPECT_EQ(codes(found.undecided), std::vector<std::string>{"SP0905"});
-}
-
 }  // namespace
 }  // namespace shardproof::verifier::structure

@@ -142,11 +142,6 @@ TEST(Matching, GroupsOverAnotherMesh) {
   expect_one(read(text + "]}]}"), "SP0301");
 }
 
-TEST(Matching, TwoProgramsOfARankAreLeftToTheSchedule) {
-  const std::vector<Stage> stages = {{"a", "", all_reduce("y", "x", R"("pp")")}, {"b", R"("pp": [0])", all_reduce("y", "x", R"("pp")")}, {"c", R"("pp": [1])", ""}};
-  expect_undecided(plan(R"(["pp", 2])", stages, R"(, "schedule": {"generator": "interleaved-1f1b", "microbatches": 2, "virtual_stages": 2})"));
-}
-
 TEST(Messages, InOrder) {
   expect_clean(two(send("x", "b", "act"), recv("y", "a", "act")));
   expect_clean(two(loop("m", 4, send("x", "b", "act", R"(, "number": "m")")), loop("i", 4, recv("y", "a", "act", "f32[8]", R"(, "number": "i")"))));

@@ -100,6 +100,7 @@ Json full_report() {
   report.unknown_reason = "reason";
   report.counterexample = Counterexample{{{"x", "f32[2]", {1, 2.5}}}, 3, "output `y`", "rank 1", "[0]", "y[2]", 1.5, std::nan(""), 0.75, 2, "", {"4096 -> 8"}, {}, {}, {{"g", "%g = neg(%x)", "is no value"}, {"y", "", "holds 2 times `y`"}}};
   report.no_counterexample = "reason";
+  report.schedule = structure::ScheduleSummary{"1f1b", 8, {2, 1}, structure::ScheduleSummary::Slots{36, 4}};
   report.statistics = {1.5, 10, 20, 30, 40, 50};
   std::ostringstream out;
   render_json(report, &source, "", {"0.1.0", true}, out);
