@@ -38,8 +38,8 @@ void check_supported(const ParallelConfig& parallel) {
   require_one("pipeline_model_parallel_size", parallel.pipeline_model_parallel_size);
   require_one("virtual_pipeline_model_parallel_size", parallel.virtual_pipeline_model_parallel_size);
   require(parallel.context_parallel_size <= 1 || parallel.cp_comm_type == "all_gather", "SP0033",
-          "`cp_comm_type` " + parallel.cp_comm_type + " is not supported yet", "all_gather", parallel.cp_comm_type,
-          "set `cp_comm_type` to all_gather", "cp_comm_type");
+          "context parallelism with `cp_comm_type` " + parallel.cp_comm_type + " is not supported yet", "all_gather", parallel.cp_comm_type,
+          "set `cp_comm_type` to all_gather", "context_parallel_size");
   require_one("expert_model_parallel_size", parallel.expert_model_parallel_size);
   const DataParallelSharding sharding = parallel.data_parallel_sharding_strategy;
   require(sharding == DataParallelSharding::no_shard || sharding == DataParallelSharding::optim, "SP0033",

@@ -38,7 +38,7 @@ constexpr Unsupported kUnsupported[] = {
     {"pipeline_model_parallel_layout", "null", "pipeline parallelism is not lowered"},
     {"decoder_first_pipeline_num_layers", "null", "pipeline parallelism is not lowered"},
     {"decoder_last_pipeline_num_layers", "null", "pipeline parallelism is not lowered"},
-    {"hierarchical_context_parallel_sizes", "null", "context parallelism is not lowered"},
+    {"hierarchical_context_parallel_sizes", "null", "context parallelism has one level"},
     {"num_experts", "null", "experts are not lowered"},
     {"expert_tensor_parallel_size", "1", "experts are not lowered"},
     {"num_distributed_optimizer_instances", "1", "one instance of the distributed optimizer is lowered"},

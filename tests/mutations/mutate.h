@@ -124,6 +124,7 @@ Kinds layer_kinds();
 Kinds loss_kinds();
 Kinds accumulation_kinds();
 Kinds optimizer_kinds();
+Kinds context_kinds();
 Kinds all_kinds();
 
 // ---- base plans: small, but every extent and degree differs where it can
