@@ -79,7 +79,8 @@ class Matcher {
         if (a.reduction != b.reduction) return false;
         if (extents(a.bound) == extents(b.bound)) return match(a.body, rename_ ? renamed(a, b) : b.body);
         // A sum over a part of a range is the commonest near miss; under guards the rest may be masked.
-        if (!parts_ || a.bound.size() != b.bound.size()) return false;
+        // Not those whose guards show, running sums: one up to a rank's first place would become an element of the whole.
+        if (!parts_ || a.bound.size() != b.bound.size() || (a.reduction == Reduction::sum && is_guarded(a.body))) return false;
         widened_ = true;
         if (const TermId body = widened(a, b); body.valid()) return match(a.body, body);
         return false;
@@ -119,6 +120,13 @@ class Matcher {
     Substitution names(true);
     for (std::size_t i = 0; i < chosen.size(); ++i) names.set(term.bound[i], pool_.index_var(pattern.bound[chosen[i]]));
     return pool_.substitute(term.body, names);
+  }
+
+  bool is_guarded(TermId body) const {
+    for (const Monomial& m : pool_.monomials_of(body))
+      for (const Factor& f : m.factors)
+        if (pool_.is_guard(f.term)) return true;
+    return false;
   }
 
   // The body of the term's sum over a part of the pattern's range, read over all of it: one variable is shorter, and may
