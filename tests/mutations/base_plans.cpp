@@ -79,6 +79,11 @@ std::vector<Subject> base_plans() {
   plans.push_back(subject("gpt2", gpt2(), degrees(2, 4, false, false)));
   // The padding of the tied embedding in a bucket with fused weights; fewer positions than the model has.
   plans.push_back(subject("gpt2-zero1", gpt2(), degrees(2, 4, false, true)));
+  return plans;
+}
+
+std::vector<Subject> context_plans() {
+  std::vector<Subject> plans;
   plans.push_back(subject("llama-context", llama(4), context_degrees(2, 2, 2, true, true)));
   plans.push_back(subject("llama-context-plain", llama(4), context_degrees(4, 1, 2, false, false)));
   plans.push_back(subject("gpt2-context", gpt2(), context_degrees(2, 2, 2, true, true)));

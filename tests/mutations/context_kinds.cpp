@@ -23,6 +23,7 @@ Edit with(std::function<ValueId(Editor&, const std::string&)> value) {
 // What the value would be if the rank's tokens were the first of the sequence, or the keys were in its order.
 Edit counted(std::int64_t dim) {
   return with([dim](Editor& e, const std::string& at) {
+    if (!e.has_axis("cp")) throw NotApplicable();  // then they are
     return e.typed(OpCode::iota, e.type(e.value(at)), {{"dim", dim}});
   });
 }

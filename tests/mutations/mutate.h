@@ -129,5 +129,7 @@ Kinds all_kinds();
 
 // ---- base plans: small, but every extent and degree differs where it can
 std::vector<Subject> base_plans();
+// With context parallelism: every piece of a sequence is two, and what is wrong shows later than in the others.
+std::vector<Subject> context_plans();
 
 }  // namespace shardproof::mutations
