@@ -36,8 +36,8 @@ void require_one(const char* name, std::int64_t degree) {
 
 void check_supported(const ParallelConfig& parallel) {
   require(parallel.context_parallel_size <= 1 || parallel.cp_comm_type == "all_gather", "SP0033",
-          "`cp_comm_type` " + parallel.cp_comm_type + " is not supported yet", "all_gather", parallel.cp_comm_type,
-          "set `cp_comm_type` to all_gather", "cp_comm_type");
+          "context parallelism with `cp_comm_type` " + parallel.cp_comm_type + " is not supported yet", "all_gather", parallel.cp_comm_type,
+          "set `cp_comm_type` to all_gather", "context_parallel_size");
   require_one("expert_model_parallel_size", parallel.expert_model_parallel_size);
   const DataParallelSharding sharding = parallel.data_parallel_sharding_strategy;
   require(sharding != DataParallelSharding::optim_grads_params, "SP0033",

@@ -239,7 +239,7 @@ class RankPlanner {
       return;
     }
     writer_.at("stage " + to_string(from.stage), "send", what);
-    writer_.builder().op(OpCode::send, {value}, {{"peer", rank_name(to.rank)}, {"channel", what + to_string(border)}, {"number", ir::variable_expr("m")}});
+    writer_.builder().op(OpCode::send, {value}, {{"peer", rank_name(to.rank)}, {"channel", what + to_string(border)}, {"number", ir::variable_expr("m")}, {"async", true}});
   }
 
   // Zero-bubble schedules run what the gradient of a chunk's input needs (I) before the rest (W).

@@ -37,7 +37,7 @@ constexpr Unsupported kUnsupported[] = {
     {"num_virtual_stages_per_pipeline_rank", "1", "give `virtual_pipeline_model_parallel_size` instead"},
     {"decoder_first_pipeline_num_layers", "null", "give `pipeline_model_parallel_layout` instead"},
     {"decoder_last_pipeline_num_layers", "null", "give `pipeline_model_parallel_layout` instead"},
-    {"hierarchical_context_parallel_sizes", "null", "context parallelism is not lowered"},
+    {"hierarchical_context_parallel_sizes", "null", "context parallelism has one level"},
     {"num_experts", "null", "experts are not lowered"},
     {"expert_tensor_parallel_size", "1", "experts are not lowered"},
     {"num_distributed_optimizer_instances", "1", "one instance of the distributed optimizer is lowered"},

@@ -208,14 +208,34 @@ std::optional<std::pair<TermId, TermId>> Folder::split_folded(TermId term) {
   return std::pair(pool_.poly(std::move(folded)), pool_.poly(std::move(open)));
 }
 
-// Minus infinity with whatever else is added: it matches nothing, and nothing is left of it once it is exponentiated.
-bool Folder::is_masked(TermId term) const {
+// The term without what is added to minus infinity: that matches nothing, and nothing is left of it once it is
+// exponentiated.
+TermId Folder::without_masked(TermId term) {
   const std::vector<Monomial> monomials = pool_.monomials_of(term);
-  return std::any_of(monomials.begin(), monomials.end(), [&](const Monomial& m) {
-    if (m.factors.size() != 1 || m.factors[0].power != 1 || ir::sign(m.coefficient) < 0) return false;
-    const TermNode& n = pool_.node(m.factors[0].term);
-    return n.kind == TermKind::apply && n.function == Function::negative_infinity;
-  });
+  const auto guards_of = [&](const Monomial& m) {
+    std::vector<Factor> guards;
+    for (const Factor& f : m.factors)
+      if (pool_.is_guard(f.term)) guards.push_back(f);
+    return guards;
+  };
+  std::vector<std::vector<Factor>> masked;
+  const auto is_infinite = [&](const Monomial& m) {
+    return std::any_of(m.factors.begin(), m.factors.end(), [&](const Factor& f) {
+      return pool_.node(f.term).kind == TermKind::apply && pool_.node(f.term).function == Function::negative_infinity;
+    });
+  };
+  for (const Monomial& m : monomials)
+    if (is_infinite(m)) masked.push_back(guards_of(m));
+  if (masked.empty()) return term;
+  std::vector<Monomial> rest;
+  for (const Monomial& m : monomials) {
+    const std::vector<Factor> own = guards_of(m);
+    const bool lost = !is_infinite(m) && std::any_of(masked.begin(), masked.end(), [&](const std::vector<Factor>& guards) {
+      return std::includes(own.begin(), own.end(), guards.begin(), guards.end());
+    });
+    if (!lost) rest.push_back(m);
+  }
+  return rest.size() == monomials.size() ? term : pool_.poly(std::move(rest));
 }
 
 std::vector<TensorId> Folder::atoms_in(TermId term) const {
@@ -457,7 +477,7 @@ std::optional<TermId> Folder::fold_by_cases(TermId term, const std::vector<TermI
       inner.push_back(piece.guard);
       TermId folded = fold_under(pool_.assume(piece.terms[0], inner, TermPool::Detail::parts), inner);
       if (!is_folded(folded) && pool_.node(folded).height == 0 && guards.size() < 3) folded = fold_by_cases(folded, inner).value_or(folded);
-      if (!is_folded(folded) && !is_masked(folded)) {
+      if (!is_folded(without_masked(folded))) {
         if (may_fail == 0) {
           enough = false;
           break;

@@ -83,7 +83,7 @@ class Folder {
   bool may_cancel(TermId term);
   std::optional<TermId> fold_spread(TermId term);
   std::optional<TermId> unfold_elementwise(TermId term, bool sums);
-  bool is_masked(TermId term) const;
+  TermId without_masked(TermId term);
   bool exclude(const Monomial& x, const Monomial& y) const;
   std::vector<bool> meeting(const std::vector<Monomial>& monomials);
   bool disjoint(const std::vector<Monomial>& monomials);

@@ -112,7 +112,7 @@ std::optional<TermId> Folder::unfold_elementwise(TermId term, bool sums) {
 
 TermId Folder::refold(TermId term) {
   TermId best = fold(term);
-  if (is_folded(best)) return best;
+  if (is_folded(without_masked(best))) return best;
   if (const auto split = split_folded(best)) return pool_.add(split->first, refold(split->second));
   try {
     if (const auto pieces = fold_by_cases(best, {})) return *pieces;

@@ -7,6 +7,8 @@
 // with an open one or a maximum among them (x - m, x - mean), and products of open atoms. Contractions and anything
 // under other functions are closed, so a spread term does not reach through a layer.
 #include <algorithm>
+#include <set>
+#include <tuple>
 
 #include "solvers/kernel/accesses.h"
 #include "solvers/fold.h"
@@ -110,11 +112,11 @@ void Folder::add_spread_variants() {
 }
 
 // Whether spreading may help: there is an exponential or a logarithm, a power or product of open atoms, or a sum of
-// several sums of values.
+// several sums of values (not of parts of the same).
 bool Folder::may_cancel(TermId term) {
   if (has_function(term, Function::exp, Function::log)) return true;
   const std::vector<Monomial> monomials = pool_.monomials_of(term);
-  std::size_t sums = 0;
+  std::set<std::tuple<TensorId, std::int64_t, std::int64_t>> sums;
   for (const Monomial& m : monomials) {
     int open = 0;
     for (const Factor& f : m.factors) {
@@ -126,11 +128,12 @@ bool Folder::may_cancel(TermId term) {
       if (n.kind != TermKind::reduce || n.reduction != Reduction::sum) continue;
       if (may_cancel(n.body)) return true;
       const auto summand = accesses_of(pool_.monomials_of(n.body)[0]);
-      if (m.factors.size() == 1 && summand && summand->size() == 1 && (*summand)[0].power == 1) ++sums;
+      if (m.factors.size() == 1 && summand && summand->size() == 1 && (*summand)[0].power == 1)
+        sums.insert({pool_.node((*summand)[0].term).tensor, m.coefficient.num, m.coefficient.den});
     }
     if (open > 1) return true;
   }
-  return sums > 1;
+  return sums.size() > 1;
 }
 
 std::optional<TermId> Folder::fold_spread(TermId term) {

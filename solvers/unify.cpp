@@ -79,7 +79,9 @@ class Matcher {
         if (a.reduction != b.reduction) return false;
         if (extents(a.bound) == extents(b.bound)) return match(a.body, rename_ ? renamed(a, b) : b.body);
         // A sum over a part of a range is the commonest near miss; under guards the rest may be masked.
-        if (!parts_ || a.bound.size() != b.bound.size()) return false;
+        // Not those whose guards show, running sums: one up to a rank's first place would become an element of the whole.
+        if (!parts_ || a.bound.size() != b.bound.size() || (a.reduction == Reduction::sum && is_guarded(a.body))) return false;
+        widened_ = true;
         if (const TermId body = widened(a, b); body.valid()) return match(a.body, body);
         return false;
       case TermKind::range: match_range(a, b); return true;
@@ -89,6 +91,9 @@ class Matcher {
     }
     return false;
   }
+
+  // Whether some sum of the term runs over a part of the pattern's range only.
+  bool is_widened() const { return widened_; }
 
  private:
   using Keyed = std::vector<std::pair<std::uint64_t, std::size_t>>;
@@ -115,6 +120,13 @@ class Matcher {
     Substitution names(true);
     for (std::size_t i = 0; i < chosen.size(); ++i) names.set(term.bound[i], pool_.index_var(pattern.bound[chosen[i]]));
     return pool_.substitute(term.body, names);
+  }
+
+  bool is_guarded(TermId body) const {
+    for (const Monomial& m : pool_.monomials_of(body))
+      for (const Factor& f : m.factors)
+        if (pool_.is_guard(f.term)) return true;
+    return false;
   }
 
   // The body of the term's sum over a part of the pattern's range, read over all of it: one variable is shorter, and may
@@ -267,6 +279,7 @@ class Matcher {
   Odometer& odometer_;
   bool rename_;
   bool parts_;  // sums may run over a part of the pattern's range
+  bool widened_ = false;
 };
 
 class Solver {
@@ -516,6 +529,12 @@ bool propose_instances(TermPool& pool, const Variant& variant, TermId term, cons
         if (mentions[d] == Mention::none) solution[d] = pool.index_constant(0);
         if (mentions[d] == Mention::guard) solution[d] = solver.remainder(shape[d]);
         complete = complete && solution[d].valid();
+      }
+      // An instance mentions what its indices mention: a sum over the ranks' parts is not yet that over all of them.
+      if (complete && matcher.is_widened()) {
+        VarSetId mentioned{0};
+        for (IndexId e : solution) mentioned = pool.union_of(mentioned, pool.index(e).free);
+        for (VarId v : pool.members(pool.node(term).free)) complete = complete && pool.contains(mentioned, v);
       }
       if (complete && accept(solution)) return true;
     } while (++tries < max_tries && odometer.advance());

@@ -89,8 +89,7 @@ std::optional<std::pair<std::int64_t, std::int64_t>> AtomTable::covered(TermId b
   for (TermId g : guards) context = pool_.mul(context, g);
   const auto under_guards = [&](TermId t) { return pool_.assume(pool_.mul(context, t), guards, TermPool::Detail::values); };
   for (VarId w : own) {
-    const std::int64_t extent = pool_.var(w).extent, whole = pool_.var(v).extent;
-    if (extent > whole) continue;
+    const std::int64_t extent = pool_.var(w).extent;
     Substitution names;  // the other variables correspond in order, with equal extents
     bool fits = true;
     for (std::size_t i = 0, j = 0; i < vars.size() && fits; ++i) {
@@ -104,7 +103,6 @@ std::optional<std::pair<std::int64_t, std::int64_t>> AtomTable::covered(TermId b
     offsets(pool_, summand, w, candidates);
     const TermId renamed = pool_.substitute(body, names);
     for (const std::int64_t offset : candidates) {
-      if (offset < 0 || offset > whole - extent) continue;
       Substitution place;
       place.set(v, pool_.index_scale(pool_.index_var(w), 1, offset));
       const TermId instance = pool_.substitute(renamed, place);
@@ -130,7 +128,7 @@ bool AtomTable::parts_cover(TermId whole, const std::vector<TermId>& parts, cons
     if (intervals.size() != parts.size()) continue;
     std::sort(intervals.begin(), intervals.end());
     const std::int64_t end = pool_.var(v).extent;
-    intervals.emplace_back(end, end);
+    intervals.emplace_back(end, end);  // and none beyond
     std::int64_t from = 0;
     bool covers = true;
     for (const auto& [lo, hi] : intervals) {

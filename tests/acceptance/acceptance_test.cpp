@@ -78,6 +78,7 @@ void PrintTo(const Setup& setup, std::ostream* out) {
 const std::vector<Setup>& setups() {
   static const std::vector<Setup> all = {
       {"llama-3.1-8b@64", 200, {"drop_tp_all_reduce_sum", "gradient_over_microbatches"}},
+      {"llama-3.1-8b-128k@256", 200, {"context_keys_in_sequence_order", "context_key_gradient_averaged"}},
       {"gpt2-small@8", 150, {"drop_tp_all_reduce_sum"}},
       {"smollm-135m@4", 150, {"gradient_over_microbatches"}},
       {"gpt3-175b@64", 2000, {"gradient_over_dp"}},

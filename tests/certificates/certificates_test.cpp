@@ -41,7 +41,9 @@ TEST_P(BugCertificates, RightPlanIsCertified) {
 INSTANTIATE_TEST_SUITE_P(All, BugCertificates, testing::ValuesIn(bugs::all_bugs()), [](const auto& param) { return param.param.name; });
 
 TEST(PlannedCertificates, EveryBasePlanIsCertified) {
-  for (const mutations::Subject& subject : mutations::base_plans()) {
+  std::vector<mutations::Subject> plans = mutations::base_plans();
+  for (mutations::Subject& plan : mutations::context_plans()) plans.push_back(std::move(plan));
+  for (const mutations::Subject& subject : plans) {
     const Certified certified = certify(subject.document);
     ASSERT_EQ(certified.report.verdict, Verdict::equivalent) << testing_support::told(certified.report);
     EXPECT_FALSE(certified.certificate.empty()) << subject.name << " " << certified.report.obligations.by_z3 << " by Z3 " << testing_support::told(certified.report);

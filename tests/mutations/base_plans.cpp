@@ -50,6 +50,14 @@ ParallelConfig degrees(std::int64_t tp, std::int64_t dp, bool sequence_parallel,
   return parallel;
 }
 
+ParallelConfig context_degrees(std::int64_t cp, std::int64_t tp, std::int64_t dp, bool sequence_parallel, bool sharded) {
+  ParallelConfig parallel = degrees(tp, dp, sequence_parallel, sharded);
+  parallel.context_parallel_size = cp;
+  parallel.cp_comm_type = "all_gather";
+  parallel.world_size *= cp;
+  return parallel;
+}
+
 Subject subject(std::string name, const ModelConfig& model, const ParallelConfig& parallel) {
   const lowering::TrainingConfig training;
   ir::Document document;
@@ -71,6 +79,14 @@ std::vector<Subject> base_plans() {
   plans.push_back(subject("gpt2", gpt2(), degrees(2, 4, false, false)));
   // The padding of the tied embedding in a bucket with fused weights; fewer positions than the model has.
   plans.push_back(subject("gpt2-zero1", gpt2(), degrees(2, 4, false, true)));
+  return plans;
+}
+
+std::vector<Subject> context_plans() {
+  std::vector<Subject> plans;
+  plans.push_back(subject("llama-context", llama(4), context_degrees(2, 2, 2, true, true)));
+  plans.push_back(subject("llama-context-plain", llama(4), context_degrees(4, 1, 2, false, false)));
+  plans.push_back(subject("gpt2-context", gpt2(), context_degrees(2, 2, 2, true, true)));
   return plans;
 }
 

@@ -237,7 +237,7 @@ Kind at_names(std::string kind, std::string glob, Edit edit) {
 Kinds all_kinds() {
   Kinds all;
   for (Kinds (*family)() :
-       {collective_kinds, placement_kinds, layer_kinds, loss_kinds, accumulation_kinds, optimizer_kinds})
+       {collective_kinds, placement_kinds, layer_kinds, loss_kinds, accumulation_kinds, optimizer_kinds, context_kinds})
     for (Kind& kind : family()) all.push_back(std::move(kind));
   return all;
 }

@@ -124,9 +124,12 @@ Kinds layer_kinds();
 Kinds loss_kinds();
 Kinds accumulation_kinds();
 Kinds optimizer_kinds();
+Kinds context_kinds();
 Kinds all_kinds();
 
 // ---- base plans: small, but every extent and degree differs where it can
 std::vector<Subject> base_plans();
+// With context parallelism: every piece of a sequence is two, and what is wrong shows later than in the others.
+std::vector<Subject> context_plans();
 
 }  // namespace shardproof::mutations

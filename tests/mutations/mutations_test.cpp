@@ -39,9 +39,9 @@ void tell(const Outcome& o) {
             << '\t' << (o.fix_verified ? "fixed" : "-") << '\t' << parity_name(o.parity) << '\t' << o.seconds << '\t' << o.blamed << '\t' << o.changed << std::endl;
 }
 
-TEST(Mutations, NoneIsProved) {
+std::vector<Subject> proved(std::vector<Subject> candidates) {
   std::vector<Subject> plans;
-  for (Subject& plan : base_plans()) {
+  for (Subject& plan : candidates) {
     if (!matches(options.plan, plan.name)) continue;
     verifier::VerifyOptions base_options;
     base_options.timeout_seconds = 20;
@@ -52,10 +52,10 @@ TEST(Mutations, NoneIsProved) {
     EXPECT_EQ(report.verdict, verifier::Verdict::equivalent) << plan.name << ": " << report.unknown_reason;
     if (report.verdict == verifier::Verdict::equivalent) plans.push_back(std::move(plan));
   }
-  ASSERT_FALSE(plans.empty());
-  const Kinds all = all_kinds();
-  Kinds kinds;
-  for (std::size_t i = 0; i < all.size(); i += every) kinds.push_back(all[i]);
+  return plans;
+}
+
+std::vector<Outcome> attempt(const std::vector<Subject>& plans, const Kinds& kinds) {
   const std::vector<Outcome> outcomes = run_campaign(plans, kinds, options);
   std::cout << table(outcomes) << "blamed at the fault or one instruction on: " << blamed_share(outcomes) << '\n';
   if (options.disprove) {
@@ -65,10 +65,8 @@ TEST(Mutations, NoneIsProved) {
     std::cout << "without a counterexample: " << unknown << " of " << outcomes.size() << '\n';
     EXPECT_LE(static_cast<double>(unknown), 0.01 * static_cast<double>(outcomes.size()));
   }
-  std::set<std::string> tried;
   for (const Outcome& o : outcomes) {
     const bool proved = o.verdict == verifier::Verdict::equivalent;
-    if (o.verdict != verifier::Verdict::invalid) tried.insert(o.kind);
     EXPECT_FALSE(proved) << o.kind << " in " << o.plan << " at " << o.site
                          << " was proved; parity: " << parity_name(o.parity);
     // A fault that changes nothing is a mistake in the kind, not in the verifier. Always clipping shows only below a
@@ -76,7 +74,23 @@ TEST(Mutations, NoneIsProved) {
     EXPECT_TRUE(o.parity != Outcome::Parity::equal || (o.kind == "clip_always" && !proved))
         << o.kind << " in " << o.plan << " at " << o.site << " is no fault";
   }
-  std::set<std::string> names;
+  return outcomes;
+}
+
+Kinds each(const Kinds& all, std::size_t step) {
+  Kinds kinds;
+  for (std::size_t i = 0; i < all.size(); i += step) kinds.push_back(all[i]);
+  return kinds;
+}
+
+TEST(Mutations, NoneIsProved) {
+  const std::vector<Subject> plans = proved(base_plans());
+  if (plans.empty()) GTEST_SKIP() << "no plan of that name";
+  const Kinds kinds = each(all_kinds(), every);
+  const std::vector<Outcome> outcomes = attempt(plans, kinds);
+  std::set<std::string> names, tried;
+  for (const Outcome& o : outcomes)
+    if (o.verdict != verifier::Verdict::invalid) tried.insert(o.kind);
   for (const Kind& kind : kinds) EXPECT_TRUE(names.insert(kind.name).second) << kind.name;
   if (options.kind == "*" && options.plan == "*" && every == 1) {
     EXPECT_GE(tried.size(), 60U);
@@ -85,6 +99,20 @@ TEST(Mutations, NoneIsProved) {
     if (options.fixes) {
       EXPECT_GE(fixed_share(outcomes), 0.75);
     }
+  }
+}
+
+// The kinds that are about it, and some of the others.
+TEST(Mutations, NoneIsProvedWithContextParallelism) {
+  const std::vector<Subject> plans = proved(context_plans());
+  if (plans.empty()) GTEST_SKIP() << "no plan of that name";
+  Kinds kinds = each(context_kinds(), every);
+  const std::size_t own = kinds.size();
+  for (Kind& kind : each(all_kinds(), 5 * every))
+    if (!matches("context_*", kind.name)) kinds.push_back(std::move(kind));
+  const std::vector<Outcome> outcomes = attempt(plans, kinds);
+  if (options.kind == "*" && options.plan == "*") {
+    EXPECT_GE(outcomes.size(), own);
   }
 }
 

@@ -26,6 +26,7 @@ constexpr int kFewRounds = 3;      // of a sum with guards, before it is looked 
 constexpr std::size_t kMaxInstances = 512;  // of a sum written out
 constexpr int kMaxSums = 3;                 // variables of it
 constexpr std::size_t kMaxRunning = 24;     // summands of running sums
+constexpr std::size_t kMaxCovering = 8;     // summands of a difference of reductions
 constexpr int kMaxForms = 4;       // cut within each other
 constexpr std::size_t kFewAtoms = 8;  // mostly the latest is what was recorded, and no other needs to be unfolded
 constexpr std::size_t kReach = 200;  // definitions followed to see which atom is made of which
@@ -216,6 +217,19 @@ TermId FoldCheck::joined(TermId term) {
   return term;
 }
 
+// Whether one summand is what the others add up to, with the sign changed (AtomTable::covers).
+bool FoldCheck::is_covered(TermId difference, const std::vector<TermId>& guards) {
+  const std::vector<Monomial> monomials = pool_.monomials_of(difference);
+  if (monomials.size() < 2 || monomials.size() > kMaxCovering) return false;
+  for (std::size_t i = 0; i < monomials.size(); ++i) {
+    std::vector<Monomial> others = monomials;
+    others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
+    const TermId rest = pool_.scale(pool_.poly(std::move(others)), ir::Rational(-1));
+    if (atoms_.covers(pool_.poly({monomials[i]}), rest, guards)) return true;
+  }
+  return false;
+}
+
 // Whether the term becomes 0 wherever the guards hold when definitions are unfolded; `sums`: and sums put together or taken apart.
 bool FoldCheck::cancels(TermId difference, const std::vector<TermId>& guards, bool sums) {
   const int rounds = main_form(difference) ? kFewRounds : kMaxRounds;
@@ -223,6 +237,7 @@ bool FoldCheck::cancels(TermId difference, const std::vector<TermId>& guards, bo
     for (int round = 0; round < rounds; ++round) {
       if (!guards.empty()) difference = pool_.assume(difference, guards, TermPool::Detail::values);
       if (difference == pool_.zero()) return true;
+      if (!guards.empty() && is_covered(difference, guards)) return true;
       if (sums && (unrolled(difference) == pool_.zero() || joined(difference) == pool_.zero())) return true;
       difference = without_common(difference);
       const std::set<TensorId> first = latest(difference, round == 0);

@@ -3,7 +3,8 @@
 //
 // Law: `may_replace(computed, recorded)` says yes only if
 //   - the two have one value at every assignment of their variables. Their difference is 0 in normal form, or becomes so when atoms are
-//     replaced by their definitions; or verifier/kernel/equality.h finds them equal by cases
+//     replaced by their definitions; or they are sums or maxima of which one
+//     covers the other (solvers/kernel/cover.cpp); or verifier/kernel/equality.h finds them equal by cases
 //   - every access of `recorded` to a tensor with a definition lies inside its shape wherever the guards in front of it hold, as intervals show:
 //     outside, the tensor means nothing, and unfolding it would be wrong
 //   - `recorded` has no variable that `computed` has not
@@ -41,6 +42,7 @@ class FoldCheck {
  private:
   bool equal(solvers::TermId a, solvers::TermId b);
   bool cancels(solvers::TermId difference, const std::vector<solvers::TermId>& guards, bool sums);
+  bool is_covered(solvers::TermId difference, const std::vector<solvers::TermId>& guards);
   solvers::TermId without_common(solvers::TermId term);
   solvers::TermId sum_in(const solvers::Monomial& m) const;
   solvers::TermId unrolled(solvers::TermId term);

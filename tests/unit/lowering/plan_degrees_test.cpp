@@ -10,6 +10,7 @@
 namespace shardproof::lowering {
 namespace {
 
+using testing::context_degrees;
 using testing::degrees;
 using testing::small_gpt2;
 using testing::small_llama;
@@ -65,6 +66,39 @@ TEST(PlanDegrees, SequenceParallelNeedsTensorParallel) {
   EXPECT_TRUE(on.sequence_parallel);
   EXPECT_EQ(on.sequence_local, 4);
   EXPECT_EQ(plan_degrees(small_llama(), degrees(4, 1, false)).sequence_local, 16);
+}
+
+TEST(PlanDegrees, ContextParallelRanksShareASample) {
+  const PlanDegrees cut = plan_degrees(small_llama(), context_degrees(2, 2, 3));
+  const ir::Mesh mesh = cut.mesh();
+  ASSERT_EQ(mesh.axes.size(), 3U);
+  EXPECT_EQ(mesh.axes[0].name, "dp");
+  EXPECT_EQ(mesh.axes[0].size, 3);
+  EXPECT_EQ(mesh.axes[1].name, "cp");
+  EXPECT_EQ(mesh.axes[1].size, 2);
+  EXPECT_EQ(mesh.axes[2].name, "tp");
+  EXPECT_EQ(cut.microbatches, plan_degrees(small_llama(), degrees(2, 3)).microbatches);
+  EXPECT_EQ(cut.sequence_own, 8);
+  EXPECT_EQ(cut.chunk(), 4);
+  EXPECT_EQ(cut.sequence_local, 4);
+  EXPECT_EQ(cut.data_axes(), (std::vector<std::string>{"dp", "cp"}));
+  EXPECT_EQ(cut.data_size(), 6);
+  const auto value = [](const std::string& axis) { return std::int64_t{axis == "dp" ? 2 : 1}; };
+  EXPECT_EQ(ir::evaluate(cut.data_coordinate(), value), 5);
+}
+
+TEST(PlanDegrees, ChunksOfTheSequenceAreWhole) {
+  ParallelConfig parallel = context_degrees(4, 1, 1);
+  parallel.seq_length = 12;  // 8 chunks
+  expect_error(small_llama(), parallel, "SP0032", "twice the context parallel size");
+  parallel = context_degrees(2, 4, 1);
+  parallel.seq_length = 12;  // 6 positions on a rank
+  expect_error(small_llama(), parallel, "SP0032", "context parallel rank");
+  parallel.sequence_parallel = false;
+  EXPECT_FALSE(error_of(small_llama(), parallel));
+  parallel = context_degrees(2, 2, 2);
+  parallel.world_size = 6;
+  expect_error(small_llama(), parallel, "SP0030", "context parallel size");
 }
 
 TEST(PlanDegrees, VocabularyIsPaddedToARoundNumberOfRowsPerRank) {
@@ -151,7 +185,9 @@ TEST(PlanDegrees, WhatIsNotSupportedIsSaidSo) {
   expect_error(small_llama(), parallel, "SP0033", "pipeline_model_parallel_size");
   parallel = degrees(2, 2);
   parallel.context_parallel_size = 2;
-  expect_error(small_llama(), parallel, "SP0033", "context_parallel_size");
+  expect_error(small_llama(), parallel, "SP0033", "cp_comm_type");  // the default is p2p
+  parallel.cp_comm_type = "a2a";
+  expect_error(small_llama(), parallel, "SP0033", "cp_comm_type");
   parallel = degrees(2, 2);
   parallel.expert_model_parallel_size = 2;
   expect_error(small_llama(), parallel, "SP0033", "expert_model_parallel_size");

@@ -61,4 +61,14 @@ inline ParallelConfig degrees(std::int64_t tp, std::int64_t dp, bool sequence_pa
   return parallel;
 }
 
+// Keys and values gathered over `cp` ranks that share each sample.
+inline ParallelConfig context_degrees(std::int64_t cp, std::int64_t tp, std::int64_t dp, bool sequence_parallel = true,
+                                      bool sharded = true) {
+  ParallelConfig parallel = degrees(tp, dp, sequence_parallel, sharded);
+  parallel.context_parallel_size = cp;
+  parallel.cp_comm_type = "all_gather";
+  parallel.world_size *= cp;
+  return parallel;
+}
+
 }  // namespace shardproof::lowering::testing

@@ -16,6 +16,7 @@ namespace shardproof::lowering {
 namespace {
 
 using ir::OpCode;
+using testing::context_degrees;
 using testing::degrees;
 using testing::llama_405b;
 using testing::small_gpt2;
@@ -281,6 +282,45 @@ TEST(PlanTraining, AnotherReferenceIsRefused) {
     ASSERT_TRUE(error);
     EXPECT_EQ(error->code, "SP0034");
   }
+}
+
+// Per layer: keys and values are gathered in the forward and again in the backward, and their gradients summed over ranks.
+TEST(PlanTraining, ContextParallelGathersKeysAndValues) {
+  const std::int64_t layers = 3;
+  const CollectiveCounts counts = collectives(document(small_llama(layers), context_degrees(2, 2, 2)).plan);
+  EXPECT_EQ(counts.at("all_gather cp"), 4 * layers + 1);  // positions as well
+  EXPECT_EQ(counts.at("reduce_scatter cp"), 2 * layers);
+  EXPECT_EQ(counts.at("reduce_scatter dp cp"), 1);  // the bucket
+  EXPECT_EQ(counts.at("all_gather dp cp"), 1);
+  EXPECT_EQ(counts.at("all_reduce dp cp"), 2);  // loss and tokens
+  EXPECT_EQ(counts.at("all_reduce dp cp tp"), 1);  // the norm
+  EXPECT_EQ(counts.count("all_reduce dp"), 0U);
+}
+
+TEST(PlanTraining, ContextParallelTokensEnterInZigzag) {
+  const ir::Plan plan = document(small_llama(), context_degrees(2, 2, 2)).plan;
+  int inputs = 0;
+  for (const ir::PlanInput& input : plan.stages.at(0).inputs) {
+    if (input.binding.placement.dims.size() != 2) continue;
+    ++inputs;
+    const ir::DimLayout& positions = input.binding.placement.dims[1];
+    EXPECT_EQ(positions.permutation, ir::Permutation::zigzag);
+    ASSERT_EQ(positions.digits.size(), 3U);
+    EXPECT_EQ(positions.digits[0].axis, "cp");
+    EXPECT_EQ(positions.digits[2].size, 4);
+  }
+  EXPECT_EQ(inputs, 3);  // tokens, labels, loss mask
+}
+
+TEST(PlanTraining, ContextParallelPlansAreValid) {
+  for (const ModelConfig& model : {small_llama(), small_gpt2()})
+    for (const bool sharded : {false, true})
+      for (const std::int64_t tp : {1, 2, 4}) {
+        const ir::Document planned = document(model, context_degrees(2, tp, 2, true, sharded));
+        ir::DiagnosticSink sink;
+        ir::validate(planned, sink);
+        EXPECT_EQ(sink.error_count(), 0U) << (sink.diagnostics().empty() ? "" : sink.diagnostics().front().message);
+      }
 }
 
 }  // namespace
