@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/schedule_generator.h"
 #include "lowering/plan_error.h"
 
 namespace shardproof::lowering {
@@ -11,13 +12,6 @@ namespace {
 using std::to_string;
 
 constexpr std::int64_t most_chunks = 4096;
-
-enum class Way { loop, v_shape, two_ways };
-
-Way way_of(const std::string& schedule) {
-  if (schedule == "zb-v" || schedule == "dualpipe-v") return Way::v_shape;
-  return schedule == "dualpipe" ? Way::two_ways : Way::loop;
-}
 
 // What lies between two bars of a layout string.
 struct Part {
@@ -121,26 +115,41 @@ std::vector<ModelChunk> PipelineLayout::of_rank(std::int64_t rank) const {
 const ModelChunk* PipelineLayout::before(const ModelChunk& chunk) const { return chunk.embedding ? nullptr : &chunks[static_cast<std::size_t>(chunk.stage - 1)]; }
 const ModelChunk* PipelineLayout::after(const ModelChunk& chunk) const { return chunk.loss ? nullptr : &chunks[static_cast<std::size_t>(chunk.stage + 1)]; }
 
-bool PipelineLayout::splits_backward() const { return schedule.starts_with("zb-") || schedule.starts_with("dualpipe"); }
+namespace {
+
+// Throws PlanError if there is no such schedule, or not for these sizes.
+const ir::ScheduleGenerator& generator_of(const PipelineLayout& layout, const ParallelConfig& parallel) {
+  const ir::ScheduleGenerator* generator = ir::find_schedule_generator(layout.schedule, layout.virtual_stages);
+  if (generator == nullptr) {
+    std::string names;
+    for (const std::string_view name : ir::schedule_generator_names()) names += (names.empty() ? "" : ", ") + std::string(name);
+    throw PlanError("SP0033", "there is no pipeline schedule `" + layout.schedule + "`", names, "`" + layout.schedule + "`", "choose one of these", "schedule");
+  }
+  if (const auto problem = ir::size_problem(*generator, {layout.ranks, layout.virtual_stages, parallel.num_microbatches()}))
+    throw PlanError("SP0033", problem->message, problem->expected, problem->found, problem->fix, "schedule");
+  return *generator;
+}
+
+}  // namespace
 
 PipelineLayout pipeline_layout(const ModelConfig& model, const ParallelConfig& parallel) {
+  using Shape = ir::ScheduleGenerator::Shape;
   PipelineLayout layout;
   layout.ranks = parallel.pipeline_model_parallel_size;
   layout.virtual_stages = parallel.virtual_pipeline_model_parallel_size;
   layout.schedule = parallel.schedule;
   if (layout.ranks > 1 && layout.schedule.empty()) layout.schedule = layout.virtual_stages > 1 ? "interleaved-1f1b" : "1f1b";
-  if (layout.ranks == 1) layout.schedule.clear();
-  const Way way = way_of(layout.schedule);
-  if (way == Way::v_shape) layout.virtual_stages = 2;
-  if (way == Way::two_ways && layout.virtual_stages != 1) {
-    throw PlanError("SP0033", "DualPipe has one stage of each direction on a rank", "`virtual_pipeline_model_parallel_size` 1", to_string(layout.virtual_stages),
-                    "use dualpipe-v, or remove virtual stages", "virtual_pipeline_model_parallel_size");
+  if (layout.ranks > 1 && layout.virtual_stages == 1 && (layout.schedule == "zb-v" || layout.schedule == "dualpipe-v")) layout.virtual_stages = 2;
+  Shape shape = Shape::looped;
+  if (layout.ranks == 1) {
+    layout.schedule.clear();
+    layout.virtual_stages = 1;
+  } else {
+    const ir::ScheduleGenerator& generator = generator_of(layout, parallel);
+    shape = generator.shape;
+    layout.splits_backward = generator.splits_backward;
   }
-  if (way == Way::two_ways && layout.ranks % 2 != 0) {
-    throw PlanError("SP0033", "DualPipe pairs ranks", "an even `pipeline_model_parallel_size`", to_string(layout.ranks), "choose an even number of pipeline ranks",
-                    "pipeline_model_parallel_size");
-  }
-  const std::int64_t count = layout.ranks * layout.virtual_stages;
+  const std::int64_t count = layout.ranks * (shape == Shape::bidirectional ? 1 : layout.virtual_stages);
   if (count > most_chunks) {
     throw PlanError("SP0032", "the pipeline has too many stages", "at most " + to_string(most_chunks), to_string(count), "choose smaller degrees", "pipeline_model_parallel_size");
   }
@@ -151,13 +160,12 @@ PipelineLayout pipeline_layout(const ModelConfig& model, const ParallelConfig& p
   for (std::int64_t s = 0; s < count; ++s) {
     const Part& part = parts[static_cast<std::size_t>(s)];
     ModelChunk chunk{s, s % layout.ranks, {}, part.embedding, part.loss};
-    if (way == Way::v_shape && s >= layout.ranks) chunk.rank = 2 * layout.ranks - 1 - s;
+    if (shape == Shape::v && s >= layout.ranks) chunk.rank = 2 * layout.ranks - 1 - s;
     for (std::int64_t i = 0; i < part.layers; ++i) chunk.layers.push_back(layer++);
     layout.chunks.push_back(std::move(chunk));
   }
-  if (way != Way::two_ways) return layout;
+  if (shape != Shape::bidirectional) return layout;
   layout.directions = 2;
-  layout.virtual_stages = 2;
   for (std::int64_t s = 0; s < count; ++s) {
     ModelChunk chunk = layout.chunks[static_cast<std::size_t>(s)];
     chunk.stage += count;

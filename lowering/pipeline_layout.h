@@ -29,15 +29,14 @@ struct PipelineLayout {
   std::int64_t directions = 1;      // 2: each part of the model lies on two ranks
   std::vector<ModelChunk> chunks;   // by stage
   std::string schedule;             // generator; empty: no pipeline
-  std::int64_t virtual_stages = 1;  // chunks of a rank
+  std::int64_t virtual_stages = 1;  // as the schedule counts them
+  bool splits_backward = false;     // in two actions: what the gradient of a chunk's input needs, and the rest (zero bubble)
 
   std::int64_t stages() const { return static_cast<std::int64_t>(chunks.size()) / directions; }  // of one direction
   std::vector<ModelChunk> of_rank(std::int64_t rank) const;  // in the order of the model
   // The chunk before or after this one on a sample's way; nullptr at the ends.
   const ModelChunk* before(const ModelChunk& chunk) const;
   const ModelChunk* after(const ModelChunk& chunk) const;
-  // Whether the backward pass is scheduled in two parts (zero bubble).
-  bool splits_backward() const;
 };
 
 // Layers are spread evenly over the chunks; where they do not divide, embedding and loss count as one layer each, so that of

@@ -51,7 +51,7 @@ class RankPlanner {
       bind_output("loss", outputs_.loss);
       bind_output("grad_norm", outputs_.grad_norm);
     }
-    if (setup_.layout.splits_backward()) split_backward();
+    if (setup_.layout.splits_backward) split_backward();
     RankProgram result{std::move(stage_), {}, std::move(checkpoint_)};
     if (degrees_.distributed_optimizer)
       for (const PlanBucket& bucket : buckets_) result.buffers.push_back(flat_buffer(bucket, table_));

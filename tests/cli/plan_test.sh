@@ -42,7 +42,7 @@ err_has 'error\[SP00(23|30|31)\]'
 setup "$configs/llama-3.1-8b.json" 6 3 ', "micro_batch_size": 2' >p.json
 sp 2 plan --model "$configs/llama-3.1-8b.json" --parallel p.json -o b.json
 err_has 'error\[SP0031\]'
-setup "$configs/llama-3.1-8b.json" 8 2 ', "pipeline_model_parallel_size": 2' >p.json
+setup "$configs/llama-3.1-8b.json" 8 2 ', "expert_model_parallel_size": 2' >p.json
 sp 2 plan --model "$configs/llama-3.1-8b.json" --parallel p.json -o b.json
 err_has 'error\[SP0033\]'
 err_has 'p.json:1:[0-9]+$'

@@ -73,6 +73,7 @@ class Matching {
       if (x.at_end() || y.at_end()) return one_more(x.at_end() ? b : a, x.at_end() ? a : b, x.at_end() ? y : x, place, group);
       const auto differs = difference(signature(x.item().site), signature(y.item().site));
       if (differs) return mismatch(a, b, x, y, place, group, *differs);
+      if (!same_iteration(x, y)) return undecided_iteration("collectives over " + group, x, y);
       x.advance();
       y.advance();
     }
@@ -150,6 +151,34 @@ class Matching {
     add("SP0301", "mismatched-collective", std::move(d), at.item().site, fewer.ranks, group + "count");
   }
 
+  // A schedule may let the two sides take iterations in different orders. What is proved of the values takes both sides of a transfer
+  // from one iteration and from the same place of its text (lowering/join_stages.h).
+  bool same_iteration(const Cursor& x, const Cursor& y) const {
+    if (x.microbatch() != y.microbatch()) return false;
+    return x.microbatch() < 0 || turn_in_text(x.item().site) == turn_in_text(y.item().site);
+  }
+
+  // How many sites of the same kind on the same link stand before it in its program.
+  std::size_t turn_in_text(std::size_t at) const {
+    const Site& site = communication_.sites[at];
+    std::size_t turn = 0;
+    for (std::size_t s = at; s-- > 0;) {
+      const Site& before = communication_.sites[s];
+      if (before.stage != site.stage) break;
+      if (before.message == site.message && before.link == site.link && (!site.message || before.instruction->op == site.instruction->op)) ++turn;
+    }
+    return turn;
+  }
+
+  void undecided_iteration(const std::string& what, const Cursor& x, const Cursor& y) {
+    matched_ = false;
+    ir::Diagnostic d = ir::make_error("SP0905", "unsupported", "the two sides of " + what + " do not take the iterations in the same order", span(y.item().site),
+                                      "both sides in one iteration and at the same place of it, as" + x.iteration_text(), "with" + y.iteration_text(),
+                                      "let the schedule run the microbatches in one order on both sides, or use a channel for each place");
+    d.subject.instruction = describe(plan_, communication_.sites[y.item().site]);
+    findings_.undecided.push_back(std::move(d));
+  }
+
   // ---- messages
 
   void messages(std::size_t link) {
@@ -179,6 +208,7 @@ class Matching {
         case Numbers::different: return other_number(channel, x, y, place);
         case Numbers::unknown: return undecided_number(what, y.item().site);
       }
+      if (!same_iteration(x, y)) return undecided_iteration(what, x, y);
       x.advance();
       y.advance();
     }

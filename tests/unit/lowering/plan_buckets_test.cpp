@@ -23,8 +23,8 @@ struct Layout {
 Layout layout(const ModelConfig& model, const ParallelConfig& parallel) {
   Layout result;
   result.degrees = plan_degrees(model, parallel);
-  result.table = plan_parameters(model, result.degrees);
-  result.buckets = plan_buckets(result.table, result.degrees);
+  result.table = plan_parameters(model, result.degrees, pipeline_layout(model, parallel), 0);
+  result.buckets = plan_buckets(result.table, result.degrees, "");
   return result;
 }
 

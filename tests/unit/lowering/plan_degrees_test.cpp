@@ -181,9 +181,6 @@ TEST(PlanDegrees, SizesBeyondTheLimitsAreErrors) {
 
 TEST(PlanDegrees, WhatIsNotSupportedIsSaidSo) {
   ParallelConfig parallel = degrees(2, 2);
-  parallel.pipeline_model_parallel_size = 2;
-  expect_error(small_llama(), parallel, "SP0033", "pipeline_model_parallel_size");
-  parallel = degrees(2, 2);
   parallel.context_parallel_size = 2;
   expect_error(small_llama(), parallel, "SP0033", "cp_comm_type");  // the default is p2p
   parallel.cp_comm_type = "a2a";
@@ -195,8 +192,9 @@ TEST(PlanDegrees, WhatIsNotSupportedIsSaidSo) {
   parallel.data_parallel_sharding_strategy = DataParallelSharding::optim_grads_params;
   expect_error(small_llama(), parallel, "SP0033", "data_parallel_sharding_strategy");
   parallel = degrees(2, 2);
-  parallel.recompute_granularity = "full";
-  expect_error(small_llama(), parallel, "SP0033", "recomputation");
+  parallel.recompute_granularity = "selective";
+  parallel.recompute_method = "block";
+  expect_error(small_llama(), parallel, "SP0033", "recompute_method");
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ using testing::small_llama;
 using Digits = std::vector<ir::Digit>;
 
 ParameterTable table(const ModelConfig& model, const ParallelConfig& parallel) {
-  return plan_parameters(model, plan_degrees(model, parallel));
+  return plan_parameters(model, plan_degrees(model, parallel), pipeline_layout(model, parallel), 0);
 }
 
 TEST(PlanParameters, QueryKeyValueAreInterleavedPerKvGroup) {
