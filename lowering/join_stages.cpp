@@ -305,7 +305,7 @@ class Joiner {
 
   // Nothing may be left for a later iteration or another body.
   void settle(const Traffic& traffic, const std::vector<Cursor>& cursors) const {
-    const ir::Span span = cursors.front().body->front().span;
+    const ir::Span span = cursors.front().body->empty() ? ir::Span{} : cursors.front().body->front().span;
     for (const auto& [key, messages] : traffic.sent) {
       std::size_t received = 0;
       for (const Cursor& cursor : cursors)

@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "ir/validate.h"
+#include "lowering/join_stages.h"
 #include "tools/commands.h"
 #include "tools/input_file.h"
 #include "tools/output_file.h"
@@ -139,11 +140,20 @@ int cmd_parity(Arguments arguments) {
   const LoadedDocument loaded = load_document(path);
   ir::DiagnosticSink sink;
   if (loaded.document) ir::validate(*loaded.document, sink);
+  std::optional<ir::Document> joined;
+  if (loaded.document && sink.ok() && lowering::has_stages(loaded.document->plan)) {
+    auto result = lowering::join_stages(*loaded.document);
+    if (const auto* refusal = std::get_if<ir::Diagnostic>(&result)) {
+      std::cerr << "error: " << path << " cannot be executed: " << refusal->message << "\n";
+      return kExitUnknown;
+    }
+    joined = std::get<ir::Document>(std::move(result));
+  }
   if (!loaded.document || !sink.ok()) {
     return report_invalid(loaded.document ? sink.take() : loaded.report.diagnostics, loaded.source.get(), path, "nothing is run");
   }
   try {
-    const ir::Document document = execution::in_core_ops(*loaded.document);
+    const ir::Document document = execution::in_core_ops(joined ? *joined : *loaded.document);
     if (execution::estimated_work(document) > kMostWork || execution::total_elements(document) > kMostElements) {
       std::cerr << "error: " << path << " is too large to be executed element by element\n";
       return kExitUnknown;

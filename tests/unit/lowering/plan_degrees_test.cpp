@@ -194,7 +194,7 @@ TEST(PlanDegrees, WhatIsNotSupportedIsSaidSo) {
   parallel = degrees(2, 2);
   parallel.recompute_granularity = "selective";
   parallel.recompute_method = "block";
-  expect_error(small_llama(), parallel, "SP0033", "recompute_method");
+  expect_error(small_llama(), parallel, "SP0033", "selective recomputation has no method");
 }
 
 }  // namespace
