@@ -55,7 +55,7 @@ TEST_P(ScaledSetup, IsSmallAndRight) {
   ir::validate(result.small, sink);
   EXPECT_TRUE(sink.ok()) << sink.diagnostics().front().message;
   EXPECT_LE(result.small.plan.meshes.front().size(), 16);
-  EXPECT_LE(execution::estimated_work(result.small), 150'000'000);
+  EXPECT_LE(execution::estimated_work(result.small), 300'000'000);
   for (const ir::Value& value : result.small.plan.stages.front().program.values) {
     ASSERT_LE(ir::element_count(value.type.shape), GetParam().largest) << value.name;
   }
@@ -98,7 +98,7 @@ TEST_P(ScaledSetup, HeadsKeepTheirRatios) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Configs, ScaledSetup,
-                         testing::Values(Setup{"llama-3.1-8b@64", 2000}, Setup{"gpt2-small@8", 100000},
+                         testing::Values(Setup{"llama-3.1-8b@64", 2000}, Setup{"gpt2-small@8", 100000}, Setup{"llama-3.1-8b-128k@256", 5000},
                                          Setup{"smollm-135m@4", 200000}, Setup{"gpt3-175b@64", 1000},
                                          Setup{"llama-3.1-70b@256", 1000}, Setup{"llama-3.1-405b@1024", 1000}),
                          [](const auto& test) { return setups::test_name(test.param.name); });

@@ -451,10 +451,25 @@ void Collector::short_reach(Node whole, std::int64_t start, Node count, Node ste
   }
 }
 
+// start - step * c with c below `count` goes down to 0, or, in the second chunks of a zigzag layout, to count * step.
+void Collector::counted_down(Node start, Node count, Node step) {
+  const std::int64_t reach = sizes_.full(count) * sizes_.full(step), top = sizes_.full(start) + sizes_.full(step);
+  if (top != reach && top != 2 * reach) return;
+  const Node whole = fresh(reach);
+  sizes_.product({whole}, {count, step});
+  Node end = whole;
+  if (top == 2 * reach) {
+    end = fresh(top);
+    sizes_.sum(end, {whole, whole});
+  }
+  sizes_.sum(end, {start, step});
+}
+
 // The numbers of an expression that is a position along `whole` (of `size` elements), in this order: the constant,
 // then for each term its coefficient, and for a division its divisor and what is divided.
 void Collector::expression(const ir::CoordExpr& e, Node whole, Node size, std::vector<Node>& numbers) {
-  numbers.push_back(is_small(e.constant) ? no_node : sizes_.number(std::abs(e.constant)));
+  const Node constant = is_small(e.constant) ? no_node : sizes_.number(std::abs(e.constant));
+  numbers.push_back(constant);
   std::map<std::int64_t, Node> coefficients;
   for (const ir::CoordTerm& term : e.terms) {
     const std::int64_t c = std::abs(term.coefficient);
@@ -468,6 +483,7 @@ void Collector::expression(const ir::CoordExpr& e, Node whole, Node size, std::v
     numbers.push_back(own == coefficients.end() ? no_node : own->second);
     const Node step = own == coefficients.end() ? 0 : own->second;
     bool is_linked = step == size;
+    if (term.coefficient < 0 && count.node != no_node && own != coefficients.end() && constant != no_node) counted_down(constant, count.node, step);
     if (count.node != no_node) {
       // Mixed radix: the reach of one term is the step of the next, and that of the first is the dimension.
       const std::int64_t reach = c * sizes_.full(count.node);

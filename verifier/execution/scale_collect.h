@@ -79,6 +79,7 @@ class Collector {
   void same(const std::vector<Node>& a, const std::vector<Node>& b);
   void reshaped(const std::vector<Node>& from, const std::vector<Node>& to);
   void expression(const ir::CoordExpr& e, Node whole, Node size, std::vector<Node>& numbers);
+  void counted_down(Node start, Node count, Node step);
   void short_reach(Node whole, std::int64_t start, Node count, Node step);
   Count count_of(const ir::CoordTerm& term);
   Count variable(const std::string& name) const;
