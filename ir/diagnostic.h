@@ -1,6 +1,7 @@
 // Findings as data. Nothing here prints: renderers in verifier/ turn a Diagnostic into text or JSON.
 // Codes are "SP" and four digits, never reused (see verifier/rules/):
-//   SP00xx input   SP01xx well-formedness   SP02xx values   SP03xx collectives   SP04xx schedule
+//   SP00xx input   SP01xx well-formedness   SP02xx values   SP03xx collectives, messages, schedules
+//   SP04xx transfers and memory
 //   SP05xx state   SP06xx numerics (warnings)   SP08xx certificates   SP09xx not decided
 #pragma once
 

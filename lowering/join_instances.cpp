@@ -45,7 +45,7 @@ Layout::Layout(const ir::Plan& plan) : plan_(plan) {
       count *= static_cast<std::int64_t>(choices.back().size());
     }
     for (std::int64_t i = 0; i < count; ++i) {
-      Instance instance{&stage, {}, stage.name, 0};
+      Instance instance{&stage, {}, stage.name};
       std::int64_t rest = i, place = 0;
       std::string where;
       for (std::size_t axis = 0; axis < removed_.size(); ++axis) {

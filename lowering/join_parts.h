@@ -28,7 +28,6 @@ struct Instance {
   const ir::StageProgram* stage = nullptr;
   std::vector<std::int64_t> at;  // along the removed axes
   std::string name;              // "pp3"; with coordinates if the stage runs at several
-  std::int32_t first_value = 0;  // ids of its values in the joined program start here
 };
 
 // The removed axes and what runs where along them (join_instances.cpp).

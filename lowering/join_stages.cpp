@@ -50,7 +50,6 @@ class Joiner {
     joined.plan.notes = plan.notes;
     stage_.name = "joined stages";
     stage_.span = plan.stages.front().span;
-    for (const Instance& instance : layout_.instances()) instances_.push_back(instance);
     add_values();
     for (std::size_t i = 0; i < instances_.size(); ++i) declare(i);
     std::vector<Cursor> cursors;
@@ -91,7 +90,6 @@ class Joiner {
   struct Traffic {
     std::map<std::string, std::vector<Message>> sent;
     std::map<std::pair<std::string, std::size_t>, Meeting> meetings;  // by link and turn
-    std::set<ValueId> pending;                                       // results of transfers that have not taken place
     // Asynchronous receives that wait for their message.
     struct Receipt {
       std::string key;
@@ -103,7 +101,7 @@ class Joiner {
     std::vector<Receipt> receipts;
   };
 
-  ValueId value(std::size_t instance, ValueId id) const { return {instances_[instance].first_value + id.index}; }
+  ValueId value(std::size_t instance, ValueId id) const { return {first_value_[instance] + id.index}; }
 
   // ---- declarations
 
@@ -112,8 +110,8 @@ class Joiner {
     for (const Instance& instance : instances_)
       for (const ir::Value& v : instance.stage->program.values) ++count[v.name];
     std::set<std::string> taken;
-    for (Instance& instance : instances_) {
-      instance.first_value = static_cast<std::int32_t>(stage_.program.values.size());
+    for (const Instance& instance : instances_) {
+      first_value_.push_back(static_cast<std::int32_t>(stage_.program.values.size()));
       for (ir::Value v : instance.stage->program.values) {
         if (count.at(v.name) > 1) {
           v.written = std::move(v.name);
@@ -225,7 +223,7 @@ class Joiner {
     });
   }
 
-  Instruction copied(const Cursor& cursor, const Instruction& from, std::set<std::string>& indices) {
+  Instruction copied(const Cursor& cursor, const Instruction& from) {
     Instruction i = from;
     i.action.clear();
     for (ValueId& id : i.inputs) id = value(cursor.instance, id);
@@ -243,13 +241,14 @@ class Joiner {
     // A loop of one stage.
     Cursor inner{cursor.instance, &from.region->body, 0, cursor.variables};
     i.region = std::make_shared<ir::Region>(*from.region);
-    i.region->index = open_index(from.region->index, inner, indices);
+    i.region->index = open_index(from.region->index);
+    inner.variables[from.region->index] = ir::variable_expr(i.region->index);
     i.region->carries.clear();
     for (const ir::Carry& carry : from.region->carries) i.region->carries.push_back(mapped(cursor.instance, carry));
     i.region->body.clear();
     for (const Instruction& each : from.region->body)
-      if (each.op != OpCode::release) i.region->body.push_back(copied(inner, each, indices));
-    indices.erase(i.region->index);
+      if (each.op != OpCode::release) i.region->body.push_back(copied(inner, each));
+    indices_.erase(i.region->index);
     return i;
   }
 
@@ -271,12 +270,10 @@ class Joiner {
   }
 
   // A name for a loop's index that no open loop and no axis has.
-  std::string open_index(const std::string& name, Cursor& inner, std::set<std::string>& indices) const {
-    std::string joined = name;
+  std::string open_index(std::string name) {
     const ir::Mesh& mesh = document_.plan.meshes.front();
-    while (mesh.find_axis(joined) || !indices.insert(joined).second) joined += "_";
-    inner.variables[name] = ir::variable_expr(joined);
-    return joined;
+    while (mesh.find_axis(name) || !indices_.insert(name).second) name += "_";
+    return name;
   }
 
   // ---- one body of all cursors
@@ -324,14 +321,14 @@ class Joiner {
       std::map<std::string, Link> links;
       links_in(cursor.instance, i.region->body, links);
       if (!links.empty()) return false;
-      out.push_back(copied(cursor, i, indices_));
+      out.push_back(copied(cursor, i));
     } else if (i.op == OpCode::release) {
       // Lifetimes are checked on the plan itself; other stages may still read what was sent.
     } else if (i.op == OpCode::wait) {
-      if (traffic.pending.contains(value(cursor.instance, i.inputs.front()))) return false;
-      out.push_back(copied(cursor, i, indices_));
+      if (pending_.contains(value(cursor.instance, i.inputs.front()))) return false;
+      out.push_back(copied(cursor, i));
     } else if (!crosses(cursor.instance, i)) {
-      out.push_back(copied(cursor, i, indices_));
+      out.push_back(copied(cursor, i));
     } else if (i.op == OpCode::send) {
       send(cursor, i, traffic, out);
     } else if (i.op == OpCode::recv) {
@@ -355,19 +352,19 @@ class Joiner {
     traffic.sent[link.key].push_back({value(cursor.instance, i.inputs.front()), number_of(cursor, i)});
     std::erase_if(traffic.receipts, [&](const Traffic::Receipt& receipt) {
       if (receipt.key != link.key || receipt.turn >= traffic.sent[link.key].size()) return false;
-      deliver(receipt.instance, *receipt.instruction, receipt.number, traffic.sent[link.key][receipt.turn], traffic, out);
+      deliver(receipt.instance, *receipt.instruction, receipt.number, traffic.sent[link.key][receipt.turn], out);
       return true;
     });
   }
 
-  void deliver(std::size_t instance, const Instruction& i, const std::optional<CoordExpr>& number, const Message& message, Traffic& traffic, std::vector<Instruction>& out) {
+  void deliver(std::size_t instance, const Instruction& i, const std::optional<CoordExpr>& number, const Message& message, std::vector<Instruction>& out) {
     const ValueId result = value(instance, i.outputs.front());
     const ir::TensorType &sent = stage_.program.value(message.value).type, &received = stage_.program.value(result).type;
     if (sent != received) throw Refusal("a message is received in another type than it was sent in", i.span, ir::to_string(sent), ir::to_string(received));
     if (number && message.number && !ir::equal(*number, *message.number))
       throw Refusal("a message is received under another number than it was sent under", i.span, ir::to_string(*message.number), ir::to_string(*number));
     out.push_back(join::identity(stage_.program, result, message.value, i));
-    traffic.pending.erase(result);
+    pending_.erase(result);
   }
 
   bool receive(Cursor& cursor, const Instruction& i, Traffic& traffic, std::vector<Instruction>& out) {
@@ -375,9 +372,9 @@ class Joiner {
     std::size_t& turn = cursor.turns[link.key + " received"];
     const std::vector<Message>& sent = traffic.sent[link.key];
     if (turn < sent.size()) {
-      deliver(cursor.instance, i, number_of(cursor, i), sent[turn], traffic, out);
+      deliver(cursor.instance, i, number_of(cursor, i), sent[turn], out);
     } else if (i.attributes.get_or<bool>("async", false)) {
-      traffic.pending.insert(value(cursor.instance, i.outputs.front()));
+      pending_.insert(value(cursor.instance, i.outputs.front()));
       traffic.receipts.push_back({link.key, turn, cursor.instance, &i, number_of(cursor, i)});
     } else {
       return false;
@@ -395,13 +392,13 @@ class Joiner {
       ++turn;
       cursor.arrived = true;
       meeting.arrived.emplace_back(cursor.instance, &i);
-      traffic.pending.insert(value(cursor.instance, i.outputs.front()));
-      if (meeting.arrived.size() == link.members.size()) write(meeting, traffic, out);
+      pending_.insert(value(cursor.instance, i.outputs.front()));
+      if (meeting.arrived.size() == link.members.size()) write(meeting, out);
     }
     return async || meeting.written;
   }
 
-  void write(Meeting& meeting, Traffic& traffic, std::vector<Instruction>& out) {
+  void write(Meeting& meeting, std::vector<Instruction>& out) {
     const auto& [first, instruction] = meeting.arrived.front();
     const Layout::Group group = layout_.group_of(first, *instruction);
     const bool ordered = instruction->op != OpCode::all_reduce;
@@ -416,7 +413,7 @@ class Joiner {
       }
     SHARDPROOF_CHECK(sides.size() == group.members.size());
     join::CollectiveWriter(stage_.program, out).write(group, layout_.inner_size(group), sides);
-    for (const join::Side& side : sides) traffic.pending.erase(side.result);
+    for (const join::Side& side : sides) pending_.erase(side.result);
     meeting.written = true;
   }
 
@@ -462,10 +459,7 @@ class Joiner {
     auto region = std::make_shared<ir::Region>();
     region->trip = first.trip;
     region->trip_span = first.trip_span;
-    std::string index = first.index;
-    const ir::Mesh& mesh = document_.plan.meshes.front();
-    while (mesh.find_axis(index) || !indices_.insert(index).second) index += "_";
-    region->index = index;
+    region->index = open_index(first.index);
     std::vector<Cursor> inner;
     for (Cursor* member : members) {
       const ir::Region& own = *member->instruction().region;
@@ -473,7 +467,7 @@ class Joiner {
         throw Refusal("loops of stages that communicate have different trips", own.trip_span.known() ? own.trip_span : member->instruction().span, std::to_string(first.trip), std::to_string(own.trip));
       for (const auto& [key, link] : links[member->instance]) in_step(key, link, members, traffic, member->instruction().span);
       Cursor cursor{member->instance, &own.body, 0, member->variables};
-      cursor.variables[own.index] = ir::variable_expr(index);
+      cursor.variables[own.index] = ir::variable_expr(region->index);
       inner.push_back(std::move(cursor));
       for (const ir::Carry& carry : own.carries) {
         region->carries.push_back(mapped(member->instance, carry));
@@ -482,7 +476,7 @@ class Joiner {
       }
     }
     join_level(inner, region->body);
-    indices_.erase(index);
+    indices_.erase(region->index);
     loop.region = std::move(region);
     out.push_back(std::move(loop));
     for (Cursor* member : members) ++member->at;
@@ -506,9 +500,11 @@ class Joiner {
 
   const ir::Document& document_;
   const Layout layout_;
-  std::vector<Instance> instances_;
+  const std::vector<Instance>& instances_ = layout_.instances();
+  std::vector<std::int32_t> first_value_;  // of each instance: ids of its values start here
   ir::StageProgram stage_;
   std::set<std::string> indices_;  // of open loops
+  std::set<ValueId> pending_;      // results of transfers that have not taken place
 };
 
 }  // namespace

@@ -133,45 +133,38 @@ const ir::ScheduleGenerator& generator_of(const PipelineLayout& layout, const Pa
 }  // namespace
 
 PipelineLayout pipeline_layout(const ModelConfig& model, const ParallelConfig& parallel) {
-  using Shape = ir::ScheduleGenerator::Shape;
   PipelineLayout layout;
   layout.ranks = parallel.pipeline_model_parallel_size;
-  layout.virtual_stages = parallel.virtual_pipeline_model_parallel_size;
-  layout.schedule = parallel.schedule;
-  if (layout.ranks > 1 && layout.schedule.empty()) layout.schedule = layout.virtual_stages > 1 ? "interleaved-1f1b" : "1f1b";
-  if (layout.ranks > 1 && layout.virtual_stages == 1 && (layout.schedule == "zb-v" || layout.schedule == "dualpipe-v")) layout.virtual_stages = 2;
-  Shape shape = Shape::looped;
-  if (layout.ranks == 1) {
-    layout.schedule.clear();
-    layout.virtual_stages = 1;
-  } else {
-    const ir::ScheduleGenerator& generator = generator_of(layout, parallel);
-    shape = generator.shape;
-    layout.splits_backward = generator.splits_backward;
+  std::int64_t of_rank = 1;  // chunks
+  const ir::ScheduleGenerator* generator = nullptr;
+  ir::ScheduleSize size;
+  if (layout.ranks > 1) {
+    layout.virtual_stages = parallel.virtual_pipeline_model_parallel_size;
+    layout.schedule = !parallel.schedule.empty() ? parallel.schedule : layout.virtual_stages > 1 ? "interleaved-1f1b" : "1f1b";
+    generator = &generator_of(layout, parallel);
+    size = {layout.ranks, layout.virtual_stages, parallel.num_microbatches()};
+    of_rank = ir::chunks_per_rank(*generator, size);
+    layout.directions = generator->shape == ir::ScheduleGenerator::Shape::bidirectional ? 2 : 1;
+    layout.virtual_stages = of_rank / layout.directions;
+    layout.splits_backward = generator->splits_backward;
   }
-  const std::int64_t count = layout.ranks * (shape == Shape::bidirectional ? 1 : layout.virtual_stages);
+  const std::int64_t count = layout.ranks * layout.virtual_stages;
   if (count > most_chunks) {
     throw PlanError("SP0032", "the pipeline has too many stages", "at most " + to_string(most_chunks), to_string(count), "choose smaller degrees", "pipeline_model_parallel_size");
   }
   const std::string& text = parallel.pipeline_model_parallel_layout;
   const std::vector<Part> parts = text.empty() ? even_parts(model.num_layers, count) : explicit_parts(text);
   check_parts(parts, model.num_layers, count, text);
-  std::int64_t layer = 0;
-  for (std::int64_t s = 0; s < count; ++s) {
-    const Part& part = parts[static_cast<std::size_t>(s)];
-    ModelChunk chunk{s, s % layout.ranks, {}, part.embedding, part.loss};
-    if (shape == Shape::v && s >= layout.ranks) chunk.rank = 2 * layout.ranks - 1 - s;
-    for (std::int64_t i = 0; i < part.layers; ++i) chunk.layers.push_back(layer++);
-    layout.chunks.push_back(std::move(chunk));
+  for (std::int64_t direction = 0; direction < layout.directions; ++direction) {
+    std::int64_t layer = 0;
+    for (const Part& part : parts) {
+      ModelChunk chunk{static_cast<std::int64_t>(layout.chunks.size()), 0, {}, part.embedding, part.loss};
+      for (std::int64_t i = 0; i < part.layers; ++i) chunk.layers.push_back(layer++);
+      layout.chunks.push_back(std::move(chunk));
+    }
   }
-  if (shape != Shape::bidirectional) return layout;
-  layout.directions = 2;
-  for (std::int64_t s = 0; s < count; ++s) {
-    ModelChunk chunk = layout.chunks[static_cast<std::size_t>(s)];
-    chunk.stage += count;
-    chunk.rank = layout.ranks - 1 - chunk.rank;
-    layout.chunks.push_back(std::move(chunk));
-  }
+  for (std::int64_t rank = 0; generator != nullptr && rank < layout.ranks; ++rank)
+    for (std::int64_t chunk = 0; chunk < of_rank; ++chunk) layout.chunks[static_cast<std::size_t>(ir::stage_of(*generator, size, rank, chunk))].rank = rank;
   return layout;
 }
 

@@ -46,12 +46,8 @@ void check_reference(const ir::Reference& reference, const std::vector<Parameter
   }
 }
 
-// What a schedule of this layout needs of the batch and of the sharding.
+// What a layout needs of the sharding.
 void check_pipeline(const PipelineLayout& layout, const ModelConfig& model, const PlanDegrees& degrees) {
-  if (degrees.microbatches % layout.directions != 0) {
-    throw PlanError("SP0032", "DualPipe sends half of the microbatches each way", "an even number of microbatches",
-                    std::to_string(degrees.microbatches), "change `global_batch_size`", "global_batch_size");
-  }
   const auto of_rank = [&](std::int64_t rank) {
     bool embedding = false, loss = false;
     for (const ModelChunk& chunk : layout.of_rank(rank)) {

@@ -140,17 +140,17 @@ int cmd_parity(Arguments arguments) {
   const LoadedDocument loaded = load_document(path);
   ir::DiagnosticSink sink;
   if (loaded.document) ir::validate(*loaded.document, sink);
+  if (!loaded.document || !sink.ok()) {
+    return report_invalid(loaded.document ? sink.take() : loaded.report.diagnostics, loaded.source.get(), path, "nothing is run");
+  }
   std::optional<ir::Document> joined;
-  if (loaded.document && sink.ok() && lowering::has_stages(loaded.document->plan)) {
+  if (lowering::has_stages(loaded.document->plan)) {
     auto result = lowering::join_stages(*loaded.document);
     if (const auto* refusal = std::get_if<ir::Diagnostic>(&result)) {
       std::cerr << "error: " << path << " cannot be executed: " << refusal->message << "\n";
       return kExitUnknown;
     }
     joined = std::get<ir::Document>(std::move(result));
-  }
-  if (!loaded.document || !sink.ok()) {
-    return report_invalid(loaded.document ? sink.take() : loaded.report.diagnostics, loaded.source.get(), path, "nothing is run");
   }
   try {
     const ir::Document document = execution::in_core_ops(joined ? *joined : *loaded.document);

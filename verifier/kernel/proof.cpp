@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "ir/check.h"
+#include "ir/validate.h"
 #include "lowering/join_stages.h"
 #include "lowering/unfold.h"
 #include "verifier/kernel/equality.h"
@@ -50,7 +51,11 @@ const ir::Document& provable(const ir::Document& document, std::optional<ir::Doc
     sink.add(std::move(*refusal));
     return document;
   }
-  return joined.emplace(std::get<ir::Document>(std::move(result)));
+  joined = std::get<ir::Document>(std::move(result));
+  ir::DiagnosticSink problems;  // no value before it is there, types, placements: as of any other plan
+  ir::validate(*joined, problems);
+  SHARDPROOF_CHECK(problems.ok());
+  return *joined;
 }
 
 Proof::Proof(const ir::Document& document, ProofLimits limits, const MakeSource& make_source)

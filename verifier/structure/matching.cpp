@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <stdexcept>
+#include <tuple>
 
 #include "ir/axis_table.h"
 #include "verifier/structure/cursor.h"
@@ -19,7 +20,11 @@ enum class Numbers { equal, different, unknown };
 class Matching {
  public:
   Matching(const ir::Plan& plan, const RankClasses& classes, const Communication& communication, Findings& findings)
-      : plan_(plan), classes_(classes), communication_(communication), findings_(findings), axes_(plan.meshes), violations_(findings.violations) {}
+      : plan_(plan), classes_(classes), communication_(communication), findings_(findings), axes_(plan.meshes), violations_(findings.violations) {
+    std::map<std::tuple<std::size_t, bool, std::size_t, ir::OpCode>, std::size_t> count;
+    for (const Site& site : communication.sites)
+      turns_.push_back(count[{site.stage, site.message, site.link, site.message ? site.instruction->op : ir::OpCode::all_reduce}]++);
+  }
 
   bool run() {
     for (std::size_t link = 0; link < communication_.communicators.size(); ++link) collectives(link);
@@ -155,19 +160,7 @@ class Matching {
   // from one iteration and from the same place of its text (lowering/join_stages.h).
   bool same_iteration(const Cursor& x, const Cursor& y) const {
     if (x.microbatch() != y.microbatch()) return false;
-    return x.microbatch() < 0 || turn_in_text(x.item().site) == turn_in_text(y.item().site);
-  }
-
-  // How many sites of the same kind on the same link stand before it in its program.
-  std::size_t turn_in_text(std::size_t at) const {
-    const Site& site = communication_.sites[at];
-    std::size_t turn = 0;
-    for (std::size_t s = at; s-- > 0;) {
-      const Site& before = communication_.sites[s];
-      if (before.stage != site.stage) break;
-      if (before.message == site.message && before.link == site.link && (!site.message || before.instruction->op == site.instruction->op)) ++turn;
-    }
-    return turn;
+    return x.microbatch() < 0 || turns_[x.item().site] == turns_[y.item().site];
   }
 
   void undecided_iteration(const std::string& what, const Cursor& x, const Cursor& y) {
@@ -269,23 +262,12 @@ class Matching {
 
   // The expression with the values of loop indices and of the coordinates that the stage or the mesh leaves no choice of.
   ir::CoordExpr known_part(const ir::CoordExpr& e, const Cursor& cursor, const ir::StageProgram& stage) const {
-    ir::CoordExpr result = ir::constant_expr(e.constant);
-    for (const ir::CoordTerm& term : e.terms) {
-      ir::CoordExpr part;
-      if (term.kind == ir::CoordTerm::Kind::variable) {
-        const auto at = coordinates_of(stage, term.variable);
-        const std::int64_t* index = cursor.index(term.variable);
-        if (index != nullptr) part = ir::constant_expr(*index);
-        else if (at.size() == 1) part = ir::constant_expr(at.front());
-        else if (axes_.size(term.variable) == 1) part = ir::constant_expr(0);
-        else part = ir::variable_expr(term.variable);
-      } else {
-        const ir::CoordExpr inner = known_part(*term.inner, cursor, stage);
-        part = term.kind == ir::CoordTerm::Kind::floor_div ? ir::floor_div(inner, term.divisor) : ir::modulo(inner, term.divisor);
-      }
-      result = result + term.coefficient * part;
-    }
-    return result;
+    return ir::substitute(e, [&](const std::string& name) {
+      const auto at = coordinates_of(stage, name);
+      if (const std::int64_t* index = cursor.index(name)) return ir::constant_expr(*index);
+      if (at.size() == 1) return ir::constant_expr(at.front());
+      return axes_.size(name) == 1 ? ir::constant_expr(0) : ir::variable_expr(name);
+    });
   }
 
   void unmatched(const Channel& channel, bool received_only, const Cursor& at, std::int64_t place) {
@@ -360,6 +342,7 @@ class Matching {
   Findings& findings_;
   ir::AxisTable axes_;
   Grouped violations_;
+  std::vector<std::size_t> turns_;  // of each site: how many of its kind on its link stand before it in its program
   bool matched_ = true;
 };
 
