@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-POOL, PLANS = "test_solvers", "test_verifier"
+POOL, PLANS, ORDER = "test_solvers", "test_verifier", "test_structure"
 
 # name, file, what stands there, what stands there without the condition, program, test that fails then (empty: all are run). Where two
 # conditions guard each other, both are taken out: tuples.
@@ -36,6 +36,25 @@ CONDITIONS = [
     ("covering-factors-agree", "solvers/kernel/cover.cpp",
      "alike = alike && other && other->coefficient == one->coefficient && other->others == one->others;", "alike = alike && other;",
      POOL, "CoverFuzz.PartsOfMaskedRanges"),
+    ("transfers-in-one-iteration", "verifier/structure/matching.cpp", "if (x.microbatch() != y.microbatch()) return false;", "", PLANS,
+     "All/Attacks.IsNotProved/schedule_swap"),
+    ("loops-in-step", "lowering/join_stages.cpp", "if (counts.size() > 1 || open) throw", "if (counts.empty() && open) throw", PLANS,
+     "JoinStagesRefuses.LoopsThatAreOutOfStep"),
+    ("messages-in-one-iteration", "lowering/join_stages.cpp", ("if (own.trip != first.trip)", "if (received != messages.size()) throw"),
+     ("if (own.trip == 0)", "if (received > messages.size()) throw"), PLANS, "JoinStagesRefuses.LoopsOfDifferentTrips"),
+    ("nothing-summed-over-stages", "lowering/join_stages.cpp", "      if (layout_.removed_axis(partial.axis))\n        throw", "      if (partial.axis.empty())\n        throw", PLANS,
+     "JoinStagesRefuses.SummandsOverStages"),
+    ("stages-are-major", "lowering/join_collectives.cpp", "if (ordered && inner_size > 1 && !group.stages_are_major)", "if (inner_size == 0 && ordered)", PLANS,
+     "JoinStagesRefuses.RanksOfAStageThatVarySlowerThanStages"),
+    ("actions-once", "verifier/structure/schedule.cpp", "if (!told) twice(label, runs[k - 1].second, runs[k].second);", "static_cast<void>(told);", ORDER,
+     "ScheduleCoverage.MissingTwiceAndBeyond"),
+    ("actions-none-missing", "verifier/structure/schedule.cpp", "if (gap) missing(label, *gap, trip_ - distinct);", "", ORDER,
+     "ScheduleCoverage.MissingTwiceAndBeyond"),
+    ("actions-after-what-they-read", "verifier/structure/schedule_values.cpp",
+     "if (definition != defined_by_.end() && definition->second < k && !adds) depend(definition->second, k, v, false);", "static_cast<void>(adds);", ORDER,
+     "ScheduleOrder.ValuesAreThereBeforeTheyAreRead"),
+    ("scheduled-sums", "verifier/structure/schedule_values.cpp", "if (!sums_up(carry)) check_carry(carry);", "sums_up(carry);", ORDER,
+     "ScheduleCarry.AnythingElseKeepsTheOrderOfTheLoop"),
     ("x-over-x", "solvers/kernel/scalar.cpp", "else require(Obligation::Kind::nonzero, factor.term);", "", POOL,
      "FunctionsTest.InverseCancelsUnderTheObligationThatItIsNotZero"),
     ("exp-over-exp", "solvers/kernel/scalar.cpp", "if (is_positive_factor(factor.term)) require(Obligation::Kind::finite, n.arguments[0]);",
